@@ -39,7 +39,7 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical", 
 # The worker inside the server runs the jobs of the first while they are submitted; no worker runs those of the second.
 WORKFLOWS = {
     "served": {"workflow_id": "served", "nodes": {"only": {"handler": "echo"}}},
-    "waiting": {"workflow_id": "waiting", "nodes": {"only": {"handler": "echo", "queue": "nobody"}}},
+    "waiting": {"workflow_id": "waiting", "nodes": {"only": {"handler": "echo", "queue": "unserved"}}},
 }
 LABELS = {"served": "run by the worker in the process", "waiting": "left to other workers"}
 

@@ -22,7 +22,7 @@ WRITES = frozenset({
 })  # fmt: skip
 # Parts of the store, which are ports of their own; their calls are named `part.call`.
 PARTS = frozenset({"workflows", "jobs", "leases", "logs", "runs", "overview"})
-# Calls without an answer.
+# Calls without a response.
 HINTS = frozenset({"notify_done", "subscribe_done"})
 REPEATABLE = frozenset({"send", "publish", "finish", "cancel", "claim"})
 
@@ -233,7 +233,7 @@ def can_happen(fault: Fault, call: str) -> bool:
         return call in REPEATABLE
     if fault is Fault.SHUFFLE:
         return call == "receive"
-    # A claim whose answer is lost is held by a worker that does not know of it; brokers must return it.
+    # A claim whose response is lost is held by a worker that did not receive it; brokers must return it.
     return not (fault is Fault.FAIL_AFTER and call == "claim")
 
 

@@ -12,7 +12,7 @@ LATE_MICROSECONDS = 6_000_000
 
 
 def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
-    """Return the tasks in attempt that the broker does not have, given that all messages were received."""
+    """Return the tasks in flight that the broker does not have, after all messages were received."""
     job_ids = {job.task_id(attempt): job.id for job in jobs for attempt in job.out()}
     call = broker.missing(list(job_ids))
     try:

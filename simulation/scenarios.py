@@ -18,7 +18,7 @@ from windlass.core.submit_request import SubmitRequest
 FAULT_SECONDS_MAX = 12.0
 JOBS_MAX = 6
 CLOCK_JUMP_SECONDS_MAX = 90.0
-# One in so many seeds has several engines that share shards under leases.
+# One in this many seeds has several engines that share shards under leases.
 SHARING_EVERY = 4
 # How long an engine is stopped or unreachable, in multiples of its lease; a worker, in seconds.
 AWAY_LEASES = (0.3, 3.0)

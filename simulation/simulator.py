@@ -36,7 +36,7 @@ from windlass.testing.virtual_time import VirtualClock, close, virtual_loop
 SETTLE_SECONDS_MAX = 900.0
 IDLE_SECONDS_MAX = 120.0
 RUN_SECONDS_MAX = 3_000.0
-# One in so many idle moments is used to compare memory and rows.
+# One in this many idle moments is used to compare memory and rows.
 CHECK_EVERY = 6
 CALL_SECONDS_MAX = 20.0
 SUBMITS_MAX = 5

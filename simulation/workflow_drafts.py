@@ -39,7 +39,7 @@ class HandlerScript(Struct, frozen=True, omit_defaults=True):
     flag: bool = True
     # The length of `list` in the output, which loops read.
     width: int = 0
-    # The pages of a series; 0 for polling, which ends with an attempt number.
+    # The number of pages; 0 for polling, which ends with an attempt number.
     pages: int = 0
     # Bytes added to the output to make it large.
     bulk: int = 0
@@ -94,7 +94,7 @@ def paging(collect: Collect = Collect.APPEND, *, calls_max: int = 10, delay_seco
 
 
 def polling(collect: Collect = Collect.REPLACE, *, calls_max: int = 10, delay_seconds: float = 0.0) -> RetryOnSuccess:
-    """Return a rule that repeats a call until its answer is complete."""
+    """Return a rule that repeats a call until its response is complete."""
     path = ("found", "items") if collect is Collect.APPEND else ()
     return RetryOnSuccess(compile_template("{{ response.more }}"), None, collect, path, calls_max, delay_seconds)
 

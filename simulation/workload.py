@@ -1,4 +1,4 @@
-"""Random workflows for simulations, with loops, series of calls and sinks."""
+"""Random workflows for simulations, with loops, pagination and sinks."""
 
 from random import Random
 from typing import Any
@@ -36,7 +36,7 @@ class WorkloadProfile(Struct, frozen=True):
 
     # Whether handlers rarely fail.
     reliable: bool
-    # The shares of nodes with loops, with series of calls, and with sinks.
+    # The shares of nodes with loops, with pagination, and with sinks.
     loops: float
     calls: float
     sinks: float

@@ -1,4 +1,4 @@
-"""Shared by all tests: settings of property tests, the order of tests, and private servers."""
+"""Fixtures and hooks for all tests: property test settings, the order of tests, and private servers."""
 
 import gc
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.servers import Server, drop_database, new_database, start_postgres, start_redis, tell_redis
+from tests.servers import Server, drop_database, new_database, send_redis, start_postgres, start_redis
 
 # A slow machine is not a failure.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
@@ -100,5 +100,5 @@ def redis_server(server_folder: Path) -> Iterator[Server]:
 @pytest.fixture
 def redis_url(redis_server: Server) -> str:
     """An empty Redis server."""
-    tell_redis(redis_server.url, b"FLUSHALL")
+    send_redis(redis_server.url, b"FLUSHALL")
     return redis_server.url

@@ -1,4 +1,4 @@
-"""Every example runs as its README says."""
+"""Every example runs as described in its README."""
 
 import sqlite3
 import subprocess
@@ -14,7 +14,7 @@ ENDS_SECONDS = 60
 
 
 def run(folder: Path, *command: str) -> tuple[int, dict]:
-    """Run in an empty folder; the exit code and what was printed as JSON."""
+    """Run a command in an empty folder; return the exit code and the printed JSON."""
     ran = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, timeout=ENDS_SECONDS, check=False)
     assert ran.stdout, ran.stderr.decode()
     return ran.returncode, msgspec.json.decode(ran.stdout)
@@ -24,7 +24,7 @@ def run_file(folder: Path, name: str, *flags: str) -> tuple[int, dict]:
     return run(folder, "-m", "windlass", "run", str(EXAMPLES / name), "--json", *flags)
 
 
-def test_echo_gives_back_its_input(tmp_path: Path) -> None:
+def test_echo_returns_its_input(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "echo.yaml", "-i", "message=hello")
 
     assert code == 0
@@ -48,7 +48,7 @@ def test_the_flaky_call_succeeds_at_its_third_attempt(tmp_path: Path) -> None:
     assert printed["result_data"]["report"] == {"echoed_params": {"answer": 42, "attempts": 3}}
 
 
-def test_the_pulse_packs_every_order(tmp_path: Path) -> None:
+def test_the_pulse_example_packs_every_order(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "pulse.yaml", "-i", "orders=16")
 
     assert code == 0
@@ -56,12 +56,12 @@ def test_the_pulse_packs_every_order(tmp_path: Path) -> None:
     assert printed["nodes"]["price"]["attempt"] == 2
 
 
-def test_the_failing_workflow_shows_what_becomes_of_the_others(tmp_path: Path) -> None:
+def test_the_failing_workflow_shows_the_status_of_all_nodes(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "failing.yaml")
 
     assert code == 1
     assert printed["error"]["message"] == "the card was declined for rope"
-    assert {node: told["status"] for node, told in printed["nodes"].items()} == {
+    assert {node_id: node["status"] for node_id, node in printed["nodes"].items()} == {
         "order": "completed",
         "charge": "failed",
         "ship": "failed",
@@ -70,7 +70,7 @@ def test_the_failing_workflow_shows_what_becomes_of_the_others(tmp_path: Path) -
     assert printed["nodes"]["charge"]["attempt"] == 1
 
 
-def test_fetch_report_brings_its_own_server(tmp_path: Path) -> None:
+def test_fetch_report_starts_its_own_server(tmp_path: Path) -> None:
     # run.py starts the server and runs workflow.yaml beside it.
     code, printed = run(tmp_path, str(EXAMPLES / "fetch_report" / "run.py"), "--json")
 
@@ -82,14 +82,14 @@ def test_fetch_report_brings_its_own_server(tmp_path: Path) -> None:
     }
 
 
-def test_the_nightly_report_can_be_run_by_hand(tmp_path: Path) -> None:
+def test_the_nightly_report_can_be_run_manually(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "nightly.yaml")
 
     assert code == 0
     assert printed["result_data"]["report"]["echoed_params"] == {"title": "Report of yesterday"}
 
 
-def test_the_container_gives_back_what_it_counted(tmp_path: Path) -> None:
+def test_the_container_returns_its_count(tmp_path: Path) -> None:
     code, printed = run_file(tmp_path, "container.yaml", "-i", "text=one two three")
 
     assert code == 0
@@ -98,7 +98,7 @@ def test_the_container_gives_back_what_it_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("flags", "count"), [((), 1000), (("-i", "count=0"), 0)])
-def test_squares_come_back_in_order(tmp_path: Path, flags: tuple[str, ...], count: int) -> None:
+def test_squares_are_returned_in_order(tmp_path: Path, flags: tuple[str, ...], count: int) -> None:
     code, printed = run_file(tmp_path, "squares.yaml", *flags)
 
     squares = [number * number for number in range(count)]
@@ -112,7 +112,7 @@ def test_squares_come_back_in_order(tmp_path: Path, flags: tuple[str, ...], coun
     }
 
 
-def test_pages_go_into_their_table_once(tmp_path: Path) -> None:
+def test_pages_are_written_to_their_table_once(tmp_path: Path) -> None:
     code, printed = run(tmp_path, str(EXAMPLES / "pages_to_sqlite" / "run.py"), "--json")
 
     with closing(sqlite3.connect(tmp_path / "users.db")) as database:
@@ -125,7 +125,7 @@ def test_pages_go_into_their_table_once(tmp_path: Path) -> None:
     }
 
 
-def test_polling_ends_when_the_answer_is_ready(tmp_path: Path) -> None:
+def test_polling_ends_when_the_result_is_ready(tmp_path: Path) -> None:
     code, printed = run(tmp_path, str(EXAMPLES / "polling" / "run.py"), "--json")
 
     assert code == 0

@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("pyproject.toml", "hatch_build.py", "README.md", "CHANGELOG.md", "LICENSE", ".gitignore")
 BUNDLE = {"index.html": "<!doctype html>", "assets/index-4f6c.js": "export {};"}
-# Stands for npm: notes what it is asked for, and builds what vite would.
+# Replaces npm: records its arguments and creates the files that vite would build.
 NPM = """#!/bin/sh
 echo "$@" >> asked
 if [ "$1" = run ]; then mkdir -p ../src/windlass/_ui && echo built > ../src/windlass/_ui/index.html; fi
@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def with_npm(tree: Path) -> dict[str, str]:
-    """The sources of a UI, and an environment whose npm only notes what it is asked for."""
+    """Create the sources of a UI and an environment whose npm only records its arguments."""
     (tree / "ui").mkdir()
     (tree / "ui" / "package.json").write_text("{}")
     programs = tree.parent / "programs"
@@ -45,7 +45,7 @@ def with_npm(tree: Path) -> dict[str, str]:
 
 
 def packed(tree: Path, target: str, environment: dict[str, str] | None = None) -> set[str]:
-    """The names in a wheel or an sdist."""
+    """Return the names in a wheel or an sdist."""
     folder = tree.parent / "packed"
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder)]
     subprocess.run(command, cwd=tree, env=environment, check=True, capture_output=True, timeout=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.servers import Server, tell_redis
+from tests.servers import Server, send_redis
 
 PATIENCE_SECONDS = 30.0
 PROGRAM = """
@@ -34,7 +34,7 @@ async def test_databases_are_not_reused(postgres_url: str, postgres_server: Serv
 
 
 def test_redis_answers(redis_url: str) -> None:
-    tell_redis(redis_url, b"PING")
+    send_redis(redis_url, b"PING")
 
 
 def test_servers_end_when_their_parent_is_killed(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The rules of the house, as tests: sizes, names, imports, errors, purity, locks, queries and examples."""
+"""The project rules as tests: sizes, names, imports, errors, purity, locks, queries and examples."""
 
 import ast
 import re
@@ -12,28 +12,28 @@ THIS = Path(__file__).resolve()
 
 WRITTEN = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".lua", ".txt", ".json", ""}
 
-# Alarms, far above what a module or a function should need (500 and 70).
+# Far above the sizes to aim for, which are 500 and 70 lines.
 MODULE_LINES_MAX = 800
 FUNCTION_LINES_MAX = 100
 LINE_LENGTH_MAX = 120
 DOCSTRING_LINES_MAX = 4
 
-# The tree of errors, and the tokens of queries, are listed at the top of their modules.
+# These modules list the tree of errors and the tokens of queries.
 LONG_DOCSTRINGS = {"core/errors.py", "stores/queries.py"}
 FORBIDDEN_WORDS = {"manager", "util", "utils", "common", "base", "service", "services", "helper", "helpers"}
-# Names that others gave: OpenAI-compatible servers, Kubernetes.
-NAMES_OF_OTHERS = {"base_url", "service_account", "service_accounts"}
+# Names of other systems: OpenAI-compatible servers, Kubernetes.
+EXTERNAL_NAMES = {"base_url", "service_account", "service_accounts"}
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)\b")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home|Users|opt)/")
 INDEX_HOSTS = re.compile(r"https?://|file:|--index-url|--extra-index-url|--find-links|--trusted-host")
 QUERY_NAME = re.compile(r"^-- name: ([a-z][a-z0-9_]*)$", re.MULTILINE)
 
-# Who may catch everything and go on, and why.
+# Modules that may catch every exception, and why.
 CATCHES_EVERYTHING = {
     "api/operations.py": "the top of a request",
     "cli/main.py": "the top of the command line",
     "cli/user_code.py": "modules that users name",
-    "concurrency/batcher.py": "the error goes to the callers of the batch",
+    "concurrency/batcher.py": "the error is raised in the callers of the batch",
     "engine/background.py": "the top of a duty's loop",
     "engine/leases.py": "the top of a duty's loop",
     "engine/job_table.py": "one job that cannot be loaded is quarantined and stops no other",
@@ -41,8 +41,8 @@ CATCHES_EVERYTHING = {
     "engine/run_coordinator.py": "one workflow whose runs cannot be followed must not stop the others",
     "engine/run_rules.py": "one workflow that cannot be compiled must not stop the others",
     "engine/shard.py": "the top of a duty's loop; one bad job is quarantined",
-    "engine/remote_job_watcher.py": "the error goes to those who wait for an answer",
-    "stores/sqlite/writer.py": "the top of the writer's loop: the error goes to those who wait for an answer",
+    "engine/remote_job_watcher.py": "the error is raised in the waiting callers",
+    "stores/sqlite/writer.py": "the top of the writer's loop: the error is raised in the waiting callers",
     "worker/child.py": "user code",
     "worker/executor.py": "user code",
     "worker/log_writer.py": "the top of a duty's loop",
@@ -70,7 +70,7 @@ CORE_MAY_IMPORT = {
     "difflib", "enum", "functools", "hashlib", "heapq", "hmac", "itertools", "json", "math", "operator", "re", "string",
     "struct", "types", "typing", "zlib", "zoneinfo", "cronsim", "jinja2", "markupsafe", "msgspec",
 }  # fmt: skip
-CLOCK_AND_CHANCE = {"now", "utcnow", "today", "time", "monotonic", "uuid4", "urandom", "random"}
+CLOCK_AND_RANDOM = {"now", "utcnow", "today", "time", "monotonic", "uuid4", "urandom", "random"}
 
 
 def sources(*folders: str) -> list[Path]:
@@ -96,7 +96,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def documents() -> Iterator[Path]:
-    """Every text file of the repository that people write."""
+    """Yield every hand-written text file of the repository."""
     written = [path for path in ROOT.iterdir() if path.name == ".ci" or not path.name.startswith(".")]
     for path in sorted(found for top in written for found in (top.rglob("*") if top.is_dir() else [top])):
         if path.is_file() and path.suffix in WRITTEN and "node_modules" not in path.parts:
@@ -119,7 +119,7 @@ def test_functions_stay_small() -> None:
         for function in functions(path)
     }
 
-    assert {place: lines for place, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
+    assert {function: lines for function, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
 
 
 def test_lines_stay_short() -> None:
@@ -134,14 +134,14 @@ def test_lines_stay_short() -> None:
     assert long == []
 
 
-def test_every_module_says_what_it_is_responsible_for() -> None:
-    silent = [
+def test_every_module_has_a_docstring() -> None:
+    undocumented = [
         name(path)
         for path in sources("src", "simulation", "tests", "benchmarks", "examples")
         if text(path).strip() and not ast.get_docstring(tree(path))
     ]
 
-    assert silent == []
+    assert undocumented == []
 
 
 def test_module_docstrings_are_a_few_lines() -> None:
@@ -167,18 +167,18 @@ def defined_names(path: Path) -> Iterator[str]:
             yield node.id
 
 
-def test_names_say_what_things_are() -> None:
+def test_names_contain_no_vague_words() -> None:
     vague = {
         f"{name(path)}: {identifier}"
         for path in sources("src")
         for identifier in defined_names(path)
-        if words(identifier) & FORBIDDEN_WORDS and identifier not in NAMES_OF_OTHERS
+        if words(identifier) & FORBIDDEN_WORDS and identifier not in EXTERNAL_NAMES
     }
 
     assert vague == set()
 
 
-def test_imports_inside_functions_carry_their_reason() -> None:
+def test_imports_inside_functions_have_a_comment() -> None:
     unexplained = [
         f"{name(path)}:{node.lineno}"
         for path in sources("src")
@@ -191,7 +191,7 @@ def test_imports_inside_functions_carry_their_reason() -> None:
 
 
 def explained(lines: list[str], number: int) -> bool:
-    """Whether an import has a comment beside it, or above it and the imports before it."""
+    """Return whether an import has a comment beside it, or above it and the imports before it."""
     while not lines[number].strip() or lines[number].strip().startswith(("import ", "from ")):
         if "#" in lines[number]:
             return True
@@ -199,15 +199,15 @@ def explained(lines: list[str], number: int) -> bool:
     return lines[number].strip().startswith("#")
 
 
-def test_only_named_places_catch_everything() -> None:
-    greedy = {
+def test_only_listed_modules_catch_every_exception() -> None:
+    catching = {
         name(path)
         for path in sources("src")
         for node in ast.walk(tree(path))
         if isinstance(node, ast.ExceptHandler) and catches_everything(node) and not ends_with_raise(node)
     }
 
-    assert greedy - CATCHES_EVERYTHING.keys() == set()
+    assert catching - CATCHES_EVERYTHING.keys() == set()
 
 
 def catches_everything(handler: ast.ExceptHandler) -> bool:
@@ -238,13 +238,13 @@ def test_the_core_imports_only_values() -> None:
     assert impure == []
 
 
-def test_the_core_has_no_clock_no_chance_and_no_await() -> None:
+def test_the_core_has_no_clock_no_randomness_and_no_await() -> None:
     impure = [
         f"{name(path)}:{node.lineno}"
         for path in sources("src/windlass/core")
         for node in ast.walk(tree(path))
         if isinstance(node, ast.AsyncFunctionDef | ast.Await)
-        or (isinstance(node, ast.Call) and called(node) in CLOCK_AND_CHANCE | {"open", "print"})
+        or (isinstance(node, ast.Call) and called(node) in CLOCK_AND_RANDOM | {"open", "print"})
     ]
 
     assert impure == []
@@ -261,7 +261,7 @@ def called(node: ast.Call) -> str:
 
 
 def test_only_commands_print() -> None:
-    talkative = [
+    printing = [
         f"{name(path)}:{node.lineno}"
         for path in sources("src")
         if not name(path).startswith(("cli/", "testing/"))
@@ -269,7 +269,7 @@ def test_only_commands_print() -> None:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
-    assert talkative == []
+    assert printing == []
 
 
 def test_only_the_settings_read_the_environment() -> None:
@@ -295,7 +295,7 @@ def test_no_module_keeps_state_in_globals() -> None:
     assert stateful == []
 
 
-def test_classes_inherit_only_from_plain_kinds() -> None:
+def test_classes_inherit_only_from_listed_parents() -> None:
     nodes = [(path, node) for path in sources("src") for node in ast.walk(tree(path))]
     classes = [(path, node) for path, node in nodes if isinstance(node, ast.ClassDef)]
     known = PARENTS | FRAMEWORK_PARENTS | {node.name for _, node in classes}
@@ -321,13 +321,13 @@ def test_nothing_is_left_unfinished() -> None:
     assert unfinished == []
 
 
-def test_no_file_names_a_place_on_one_machine() -> None:
+def test_no_file_contains_a_path_of_one_machine() -> None:
     bound = [name(path) for path in documents() if path != THIS and MACHINE_PATHS.search(text(path))]
 
     assert bound == []
 
 
-def test_the_locks_name_no_index() -> None:
+def test_the_lock_files_contain_no_package_index() -> None:
     named = [
         f"{path.name}:{number}"
         for path in sorted((ROOT / "requirements").glob("*.txt"))
@@ -346,7 +346,7 @@ def test_every_locked_package_has_a_hash() -> None:
         assert packages, path.name
 
 
-def test_the_changelog_has_a_place_for_what_comes_next() -> None:
+def test_the_changelog_has_an_unreleased_section() -> None:
     assert "\n## [Unreleased]\n" in text(ROOT / "CHANGELOG.md")
 
 

@@ -1,4 +1,4 @@
-"""Checks what a chaos run left behind: rows, events, execution logs, sink rows and answers to clients."""
+"""Checks the data of a chaos run: rows, events, execution logs, sink rows and responses to clients."""
 
 import tempfile
 from collections.abc import Sequence

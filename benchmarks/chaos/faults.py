@@ -12,7 +12,7 @@ import asyncpg
 from msgspec import Struct
 
 from benchmarks.chaos.work import TARGET
-from tests.servers import new_database, tell_redis
+from tests.servers import new_database, send_redis
 from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, rows, until
 
 ENGINES = ("engine-1", "engine-2")
@@ -25,32 +25,32 @@ HANDLERS = "benchmarks.chaos.handlers"
 
 
 class Pace(Struct, frozen=True):
-    """How often faults happen, and how fast they are noticed."""
+    """How often faults happen, and how fast they are detected."""
 
     # The pause between two faults.
     pause_seconds: tuple[float, float]
     # How long a server or process is down.
     down_seconds: tuple[float, float]
     lease_seconds: float
-    silent_seconds: float
+    worker_timeout_seconds: float
     has_faults: bool = True
 
     def environment(self) -> dict[str, str]:
         """Return the settings of the processes."""
         return {
             "WINDLASS_ENGINE__LEASE_SECONDS": f"{self.lease_seconds}",
-            "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": f"{self.silent_seconds}",
+            "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": f"{self.worker_timeout_seconds}",
             "WINDLASS_ENGINE__WORKER_CHECK_SECONDS": "0.5",
             "WINDLASS_ENGINE__IN_FLIGHT_CHECK_SECONDS": "3",
-            "WINDLASS_WORKER__HEARTBEAT_SECONDS": f"{self.silent_seconds / 5:.2f}",
+            "WINDLASS_WORKER__HEARTBEAT_SECONDS": f"{self.worker_timeout_seconds / 5:.2f}",
             "WINDLASS_WORKER__PROCESSES": "1",
             # Few shards, because the run should also work on a machine with two cores.
             "WINDLASS_ENGINE__SHARDS": "8",
         }
 
 
-FULL = Pace((2.0, 6.0), (0.5, 3.0), lease_seconds=3.0, silent_seconds=5.0)
-BRIEF = Pace((0.7, 2.0), (0.3, 1.0), lease_seconds=1.5, silent_seconds=3.0)
+FULL = Pace((2.0, 6.0), (0.5, 3.0), lease_seconds=3.0, worker_timeout_seconds=5.0)
+BRIEF = Pace((0.7, 2.0), (0.3, 1.0), lease_seconds=1.5, worker_timeout_seconds=3.0)
 
 
 class Site:
@@ -183,7 +183,9 @@ class Site:
         await self._pause(self._random.choice(ENGINES), self._pace.lease_seconds * self._random.uniform(1.2, 2.0))
 
     async def _pause_worker(self) -> None:
-        await self._pause(self._random.choice(WORKERS), self._pace.silent_seconds * self._random.uniform(1.2, 1.6))
+        await self._pause(
+            self._random.choice(WORKERS), self._pace.worker_timeout_seconds * self._random.uniform(1.2, 1.6)
+        )
 
     async def _kill_redis(self) -> None:
         self.redis.kill()
@@ -193,7 +195,7 @@ class Site:
     async def _flush_redis(self) -> None:
         async def flushed() -> bool:
             with suppress(OSError):
-                tell_redis(self.redis.url, b"FLUSHALL")
+                send_redis(self.redis.url, b"FLUSHALL")
                 return True
             return False
 

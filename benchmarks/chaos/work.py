@@ -74,7 +74,7 @@ WEIGHTS = {
 
 
 class Load:
-    """Submits jobs at a rate that does not depend on the servers, and remembers every answer."""
+    """Submits jobs at a rate that does not depend on the servers, and records every response."""
 
     def __init__(self, url: str, rate: float, random: Random) -> None:
         self.acknowledged: dict[str, AcknowledgedSubmit] = {}
@@ -119,7 +119,7 @@ class Load:
                 group.create_task(self._submit(client, submitted))
 
     async def _submit(self, client: Client, number: int) -> None:
-        """Submit some jobs with the same keys until there is an answer."""
+        """Submit some jobs with the same keys until there is a response."""
         names = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()), k=BATCH_JOBS)
         jobs = [
             SubmitRequest(name, {"number": number + place}, idempotency_key=f"{number + place}")
@@ -142,7 +142,7 @@ class Load:
             self._unanswered -= 1
 
     def _left(self, jobs: list[SubmitRequest], answers: list[BatchItemView]) -> list[SubmitRequest]:
-        """Record the answers; return the jobs that must be submitted again."""
+        """Record the responses; return the jobs that must be submitted again."""
         left: list[SubmitRequest] = []
         for job, item in zip(jobs, answers, strict=True):
             if item.job_id is not None:

@@ -82,7 +82,7 @@ def _check_elements(record: CheckedJob, node: ReplayedNode) -> None:
             record.report("I10", f"{what} got {text_of(execution.element)}, recorded is {recorded!r}")
 
 
-# Series of calls
+# Pagination
 
 
 def _check_further_calls(record: CheckedJob, node: ReplayedNode) -> None:
@@ -109,7 +109,7 @@ def _next_params(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, a
     try:
         return _merged(params, record.value(rule.next_call, **_names(record, node, answered)))
     except TemplateFailed:
-        # No call can follow this answer.
+        # No call can follow this response.
         return None
 
 
@@ -129,7 +129,7 @@ def _merged(base: Any, update: Any) -> Any:
 
 
 def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -> None:
-    """Check that a series continues exactly while its condition holds and calls are left."""
+    """Check that pagination continues exactly while its condition holds and calls are left."""
     rule = node.plan.on_success
     if rule is None:
         return
@@ -193,7 +193,7 @@ def _check_reads(record: CheckedJob, name: str, execution: Execution) -> None:
 
 
 def _possible_outputs(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit) -> list[Any]:
-    """Return the outputs that the answers of a series may be merged into."""
+    """Return the outputs that the responses of all pages may be merged into."""
     if len(unit.answers) == 1:
         executions = record.succeeded(node, unit.index, unit.answers[0])
         return [_collected(rule, [_part(rule, record.decoded(execution.output))]) for execution in executions]

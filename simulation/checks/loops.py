@@ -67,7 +67,7 @@ def _due_at(own: ReplayedUnit, loop: ReplayedLoop) -> int | None:
 
 
 def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: LoopProgress) -> None:
-    """Check the number of calls of a series in a row."""
+    """Check the number of calls in the row of a paginated unit."""
     if unit.state not in (*OUT, "waiting"):
         return
     made = len(unit.answers)

@@ -13,8 +13,8 @@ from windlass.core.states import NodeStatus
 from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
-# What must be equal in memory and after a rebuild. `values` is a cache, `late` deliberately forgets which results were
-# recorded as ignored, and `filling` may name loops without work.
+# What must be equal in memory and after a rebuild. `values` is a cache, `late` is deliberately not rebuilt, and
+# `filling` may name loops without work.
 _JOB_STATE = (
     "id", "spec", "state", "seq", "states", "outputs", "metas", "attempts", "in_flight", "last_attempts", "ready",
     "unfinished", "generations",
@@ -75,7 +75,7 @@ def _loop_view(loop: Loop, label: str) -> dict[str, Any]:
     view["chunks"] = loop.collection.chunks
     # In memory, iterations whose wait is over are queued too; in rows they wait until the timer fires again.
     view["queued"] = sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)
-    # The attempt numbers of iterations in attempt are in `attempts`.
+    # The attempt numbers of iterations in flight are in `attempts`.
     view["attempts"] = _without_flights(loop, loop.last_attempts)
     view["attempts_before"] = _without_flights(loop, loop.attempts_before)
     return {f"{name} of {label}": value for name, value in view.items()}

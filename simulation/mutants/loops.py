@@ -1,4 +1,4 @@
-"""Errors in loops, series of calls, large values and their recovery."""
+"""Errors in loops, pagination, large values and their recovery."""
 
 from simulation.mutants.mutant import in_core, in_engine
 
@@ -175,7 +175,7 @@ LOOP_MUTANTS = (
         "is_anew and (attempt or node in job.parked)",
         "is_anew and node in job.parked",
     ),
-    # Series of calls
+    # Pagination
     in_core("one call more than allowed", "pagination", "made < rule.calls_max", "made <= rule.calls_max"),
     in_core(
         "the last page is missing",

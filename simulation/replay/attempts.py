@@ -1,4 +1,4 @@
-"""The replay's rules for attempts of nodes and iterations: dispatched, started, retried, answered, lost."""
+"""The replay's rules for attempts of nodes and iterations: dispatched, started, retried, finished, lost."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def start(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
 
 
 def retry_or_call_again(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Event) -> None:
-    """Schedule another attempt, by the rule for errors or the rule for answers."""
+    """Schedule another attempt, by the rule for errors or the rule for responses."""
     check_attempt(findings, unit, event)
     meta: dict[str, Any] = {}
     if event.meta is not None:
@@ -110,7 +110,7 @@ def _call_again(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
 
 
 def end_series(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
-    """Record that all calls of a series were made and their outputs are merged."""
+    """Record that all pages were requested and their outputs are merged."""
     data, rule = data_of(event), unit.plan.on_success
     unit.answers.append(unit.attempt)
     made = len(unit.answers)
@@ -127,7 +127,7 @@ def complete(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     if unit.index is None and unit.plan.loop is not None:
         return
     if unit.is_merging != (unit.plan.on_success is not None):
-        findings.report("I1", f"{describe(event)} before its series of calls was over")
+        findings.report("I1", f"{describe(event)} before its pagination was over")
     unit.is_merging = False
 
 

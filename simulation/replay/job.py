@@ -1,6 +1,6 @@
-"""Replays the events of a job from zero, by rules of its own, and findings every event that could not have happened.
+"""Replays the events of a job from zero, by its own rules, and reports every event that could not have happened.
 
-The tables here are written down a second time on purpose: a mistake in the core's must not excuse itself.
+The tables are written a second time on purpose, so that a mistake in the tables of the core is detected.
 """
 
 from collections.abc import Sequence

@@ -56,7 +56,7 @@ def begin(findings: Findings, node: ReplayedNode, event: Event) -> None:
 
 
 def iteration_count(plan: LoopPlan, elements: int) -> int:
-    """Return the number of iterations of a loop over so many elements."""
+    """Return the number of iterations of a loop over a number of elements."""
     if plan.chunk_size is None:
         return elements
     return -(-elements // plan.chunk_size)

@@ -298,7 +298,7 @@ class Declaration(Struct, frozen=True):
     """One declared setting: its dotted name, its type with bounds, and what the documentation says about it."""
 
     key: str
-    # The annotation, for conversions; and the type without annotations, to tell lists, tables and choices apart.
+    # The annotation, for conversions; and the type without annotations, to distinguish lists, tables and choices.
     annotation: object
     plain_type: object
     description: str

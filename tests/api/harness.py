@@ -1,4 +1,4 @@
-"""The system behind the API, assembled so that tests can reach every part."""
+"""Store, broker, engine, worker and API in one process, for tests that need access to each part."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ from windlass.worker.worker import Worker
 
 API = "/api/v1"
 ENDS = "30s"
-# Whether the tests run in a tree in which the web UI was built must not matter.
+# A missing folder, so that tests do not depend on whether the web UI was built.
 NO_UI = Path("no-ui")
 CHAIN = """
 workflow_id: {workflow_id}
@@ -69,10 +69,10 @@ class System:
             **{"ui_folder": NO_UI, "artifact_bytes_max": OUTPUT_BYTES_MAX, **settings},
         )  # fmt: skip
         self.app: Starlette = create_app(self.state)
-        self.client = self.reaching()
+        self.client = self.new_client()
 
-    def reaching(self, url: str = "http://localhost") -> httpx2.AsyncClient:
-        """Another client of the application."""
+    def new_client(self, url: str = "http://localhost") -> httpx2.AsyncClient:
+        """Return a new client of the application."""
         transport = httpx2.ASGITransport(app=self.app, raise_app_exceptions=True)
         return httpx2.AsyncClient(transport=transport, base_url=url, timeout=60.0)
 
@@ -88,7 +88,7 @@ class System:
         chance: int = 1,
         **settings: Any,
     ) -> AsyncIterator[Self]:
-        """A system that works until the block ends."""
+        """Start a system that is stopped at the end of the block."""
         known = {**builtin_handlers(HandlerConfig(allow_private=True)), **(handlers or {})}
         async with AsyncExitStack() as stack:
             store = await SqliteStore.open(str(folder / "api.db"), SystemClock())
@@ -103,7 +103,7 @@ class System:
 
     @asynccontextmanager
     async def working(self, queues: Sequence[str] = (ALL_QUEUES,)) -> AsyncIterator[None]:
-        """A worker, until the block ends."""
+        """Start a worker that is stopped at the end of the block."""
         worker = Worker(
             self.broker, self.handlers, self.clock, worker_id="inner", random=Random(1), artifacts=self.artifacts,
             **worker_options(queues=queues),
@@ -115,10 +115,8 @@ class System:
             await worker.stop(0.0)
             await task
 
-    # What tests ask for again and again
-
     async def deploy(self, workflow_id: str = "chain", mark: int = 1) -> dict[str, Any]:
-        """A chain of two echoes; another mark makes another version."""
+        """Deploy a chain of two echo nodes; another mark is another version."""
         return await self.deploy_text(CHAIN.format(workflow_id=workflow_id, mark=mark))
 
     async def deploy_text(self, text: str) -> dict[str, Any]:
@@ -139,20 +137,20 @@ class System:
         return response.json()
 
     async def dispatched(self, job_id: str, node_id: str) -> None:
-        """Return once a node is on its way to a worker."""
-        with self.engine.jobs.subscribe(job_id) as news:
+        """Wait until a node is dispatched."""
+        with self.engine.jobs.subscribe(job_id) as changed:
             async with asyncio.timeout(10.0):
                 while (await self.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}")).json()["status"] != "dispatched":
-                    await news.wait()
-                    news.clear()
+                    await changed.wait()
+                    changed.clear()
 
 
 @asynccontextmanager
 async def listening(app: Starlette) -> AsyncIterator[str]:
-    """A real server on loopback, for what only a connection shows; its URL."""
+    """Start a real server on loopback and yield its URL."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        # Who connects before the server accepts waits in line: nobody needs to know when it is up.
+        # Connections before the server is ready wait in the backlog.
         bound.listen()
         config = uvicorn.Config(app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)

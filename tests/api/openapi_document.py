@@ -9,7 +9,7 @@ from windlass.api.state import ApiState
 
 
 def described_api() -> dict[str, Any]:
-    """Routes are described without anything that runs behind them."""
+    """Return the OpenAPI document of an application without a system."""
     nothing: Any = None
     state = ApiState(
         store=nothing,

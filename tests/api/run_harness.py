@@ -7,7 +7,7 @@ from typing import Any
 from tests.api.harness import API, System
 
 ENDS_SECONDS = 30.0
-# Far from any slot: nothing starts by itself while a test looks.
+# Slots are far away, so that no run starts by itself during a test.
 YEARLY = """
 workflow_id: yearly
 input: {type: object, properties: {n: {type: integer, default: 1}}}
@@ -26,14 +26,14 @@ nodes: {a: {handler: sleep, params: {seconds: 60}}}
 """
 
 
-async def found(system: System, path: str, wanted: Callable[[Any], bool], **params: Any) -> Any:
-    """What a list or a thing is once it is as wanted."""
+async def found(system: System, path: str, condition: Callable[[Any], bool], **params: Any) -> Any:
+    """Poll a path until its response satisfies a condition, and return it."""
     async with asyncio.timeout(ENDS_SECONDS):
         while True:
             response = await system.client.get(f"{API}{path}", params=params)
-            # The run of a job is there a moment after the job.
+            # The run of a job is stored shortly after the job.
             assert response.status_code in (200, 404), response.text
-            if response.status_code == 200 and wanted(response.json()):
+            if response.status_code == 200 and condition(response.json()):
                 return response.json()
-            # The rows of runs have no news of their own; the engine commits many times a second.
+            # There are no notifications about runs.
             await asyncio.sleep(0.02)

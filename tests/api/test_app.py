@@ -34,7 +34,7 @@ async def test_every_route_declares_a_policy(system: System) -> None:
 async def test_only_probes_hooks_and_the_openapi_document_are_public(system: System) -> None:
     public = {route.path for route in routes(system) if policy_of(route) is Policy.PUBLIC}
 
-    # A hook is for anybody who signs.
+    # Hooks are authenticated by their signature.
     assert public == {"/livez", "/readyz", f"{API}/openapi.json", f"{API}/hooks/{{workflow}}"}
 
 
@@ -52,12 +52,12 @@ async def test_routes_that_change_state_need_more_than_read(system: System) -> N
 async def test_an_application_with_a_route_without_policy_does_not_start(
     system: System, monkeypatch: pytest.MonkeyPatch, route: Route | Mount
 ) -> None:
-    class Forgetful:
+    class UndeclaredRoutes:
         @staticmethod
         def routes(state: ApiState) -> list[BaseRoute]:
             return [route]
 
-    monkeypatch.setattr(application, "RESOURCES", (*application.RESOURCES, Forgetful))
+    monkeypatch.setattr(application, "RESOURCES", (*application.RESOURCES, UndeclaredRoutes))
 
     with pytest.raises(PolicyMissing, match=r"/forgotten|/files"):
         create_app(system.state)
@@ -90,7 +90,7 @@ async def test_a_closing_process_is_live_but_not_ready(tmp_path: Path) -> None:
 
 async def test_a_process_without_its_database_is_not_ready(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(_: object) -> None:
-        raise StoreUnavailable("the disk is gone")
+        raise StoreUnavailable("the disk is unavailable")
 
     monkeypatch.setattr(system.store.workflows, "list", broken)
 
@@ -132,10 +132,10 @@ async def test_every_reference_in_the_openapi_document_resolves(system: System) 
     references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))
 
     assert len(references) > 20
-    assert [reference for reference in references if not _leads_somewhere(described, reference)] == []
+    assert [reference for reference in references if not _resolves(described, reference)] == []
 
 
-def _leads_somewhere(document: Any, reference: str) -> bool:
+def _resolves(document: Any, reference: str) -> bool:
     for key in reference.split("/"):
         if key not in document:
             return False

@@ -17,18 +17,18 @@ from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig
 
 KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-TELLING = """
-workflow_id: telling
+NOTIFYING = """
+workflow_id: notifying
 nodes:
-  tell:
+  notify:
     handler: webhook
-    params: {{url: "{url}/in?token=hidden", secret: hook_key, type: told, data: {{n: "{{{{ input.n }}}}"}}}}
+    params: {{url: "{url}/in?token=hidden", secret: hook_key, type: notified, data: {{n: "{{{{ input.n }}}}"}}}}
     retry: {{on_error: {{max_attempts: 4, initial_delay: 10ms}}}}
 """
 
 
 class Receiver:
-    """Fails a number of times, then takes what it is sent."""
+    """Fails a number of times, then accepts deliveries."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -49,18 +49,18 @@ async def receiver() -> AsyncIterator[Server]:
 async def system(tmp_path: Path, receiver: Server) -> AsyncIterator[System]:
     handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
     async with System.running(tmp_path, handlers=handlers) as running:
-        await running.deploy_text(TELLING.format(url=receiver.url))
+        await running.deploy_text(NOTIFYING.format(url=receiver.url))
         yield running
 
 
 async def attempts(system: System, job_id: str, count: int) -> list[dict[str, Any]]:
-    """The attempts of a job, oldest first, once there are as many."""
+    """Wait for a number of attempts of a job and return them, oldest first."""
     page = await found(system, "/deliveries", lambda page: len(page["items"]) == count, job_id=job_id)
     return page["items"][::-1]
 
 
 async def test_all_attempts_of_a_delivery_are_recorded(system: System, receiver: Server) -> None:
-    job_id = await system.submit("telling", input_data={"n": 7})
+    job_id = await system.submit("notifying", input_data={"n": 7})
 
     job = await system.ended(job_id)
 
@@ -80,7 +80,7 @@ async def test_all_attempts_of_a_delivery_are_recorded(system: System, receiver:
 async def test_a_redelivery_has_the_same_webhook_id(
     system: System, client: httpx2.AsyncClient, receiver: Server
 ) -> None:
-    job_id = await system.submit("telling", input_data={"n": 7})
+    job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     last = (await attempts(system, job_id, 4))[-1]
 
@@ -92,11 +92,11 @@ async def test_a_redelivery_has_the_same_webhook_id(
     assert again.headers["webhook-id"] == before.headers["webhook-id"]
     assert Webhook(KEY).verify(again.body, again.headers)["data"] == {"n": 7}
     [recorded] = await attempts(system, response.json()["job_id"], 1)
-    assert (recorded["outcome"], recorded["workflow_id"]) == ("delivered", "telling")
+    assert (recorded["outcome"], recorded["workflow_id"]) == ("delivered", "notifying")
 
 
 async def test_recorded_deliveries_contain_no_secret(system: System, client: httpx2.AsyncClient) -> None:
-    job_id = await system.submit("telling", input_data={"n": 7})
+    job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     await attempts(system, job_id, 4)
 
@@ -110,11 +110,11 @@ async def test_recorded_deliveries_contain_no_secret(system: System, client: htt
 
 
 async def test_deliveries_are_filtered_and_paginated(system: System, client: httpx2.AsyncClient) -> None:
-    job_id = await system.submit("telling", input_data={"n": 7})
+    job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     recorded = await attempts(system, job_id, 4)
 
-    failed = (await client.get(f"{API}/deliveries", params={"outcome": "failed", "workflow_id": "telling"})).json()
+    failed = (await client.get(f"{API}/deliveries", params={"outcome": "failed", "workflow_id": "notifying"})).json()
     first = (await client.get(f"{API}/deliveries", params={"limit": 3})).json()
     second = (await client.get(f"{API}/deliveries", params={"limit": 3, "cursor": first["next_cursor"]})).json()
 
@@ -123,7 +123,7 @@ async def test_deliveries_are_filtered_and_paginated(system: System, client: htt
 
 
 async def test_a_delivery_can_be_shown_by_its_id(system: System, client: httpx2.AsyncClient) -> None:
-    job_id = await system.submit("telling", input_data={"n": 7})
+    job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     one = (await attempts(system, job_id, 4))[0]
 
@@ -134,12 +134,14 @@ async def test_a_delivery_can_be_shown_by_its_id(system: System, client: httpx2.
     ("GET", "/deliveries/none", 404), ("POST", "/deliveries/none/redeliver", 404), ("GET", "/deliveries/a.b", 422),
     ("GET", "/deliveries?outcome=lost", 422),
 ])  # fmt: skip
-async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, method: str, path: str, status: int) -> None:
+async def test_invalid_requests_for_deliveries_are_refused(
+    client: httpx2.AsyncClient, method: str, path: str, status: int
+) -> None:
     assert (await client.request(method, f"{API}{path}")).status_code == status
 
 
 async def test_many_deliveries_at_once_are_all_recorded(system: System, client: httpx2.AsyncClient) -> None:
-    jobs = [await system.submit("telling", input_data={"n": n}) for n in range(20)]
+    jobs = [await system.submit("notifying", input_data={"n": n}) for n in range(20)]
 
     ended = await asyncio.gather(*map(system.ended, jobs))
 

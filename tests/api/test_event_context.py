@@ -104,9 +104,9 @@ async def test_the_context_contains_only_the_nearest_upstream_nodes(system: Syst
     chain = {f"n{at}": {"handler": "echo", "dependencies": [f"n{at - 1}"] if at else []} for at in range(STEPS_MAX + 9)}
     found = await events(system, msgspec.json.encode({"workflow_id": "long", "nodes": chain}).decode())
 
-    told = of(found, "node_ready", f"n{STEPS_MAX + 8}")[0]["context"]["_step_results"]
+    results = of(found, "node_ready", f"n{STEPS_MAX + 8}")[0]["context"]["_step_results"]
 
-    assert told.keys() == {"_truncated", *(f"n{at}" for at in range(8, STEPS_MAX + 8))}
+    assert results.keys() == {"_truncated", *(f"n{at}" for at in range(8, STEPS_MAX + 8))}
 
 
 async def test_a_page_of_events_with_large_contexts_is_shortened(
@@ -207,7 +207,7 @@ def test_stored_metadata_is_kept() -> None:
     node = NodePlan("each", loop=LoopPlan(compile_template("{{ input.items }}")))
     event = Event(7, "iteration_completed", "each", 3, 1_000_000, None, Raw(b'{"execution":{"a":1},"own":[2]}'))
 
-    told = event_meta("j", event, node, None)
+    meta = event_meta("j", event, node, None)
 
-    assert told is not None
-    assert bytes(told).startswith(b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]')
+    assert meta is not None
+    assert bytes(meta).startswith(b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]')

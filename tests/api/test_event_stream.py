@@ -14,8 +14,8 @@ from windlass.api.routes import streams
 from windlass.api.state import ConcurrencyLimit
 
 
-class Read:
-    """What one connection gave, taken apart."""
+class ParsedStream:
+    """The fields of the events of one connection."""
 
     def __init__(self, text: str) -> None:
         blocks = [block for block in text.split("\n\n") if block]
@@ -36,7 +36,7 @@ async def ended_job(system: System) -> str:
 async def test_a_stream_has_every_event_of_a_finished_job(system: System, client: httpx2.AsyncClient) -> None:
     job_id = await ended_job(system)
 
-    read = Read((await client.get(f"{API}/jobs/{job_id}/events/stream")).text)
+    read = ParsedStream((await client.get(f"{API}/jobs/{job_id}/events/stream")).text)
 
     stored = (await client.get(f"{API}/jobs/{job_id}/events")).json()["items"]
     assert read.ids == [event["seq"] for event in stored]
@@ -51,7 +51,7 @@ async def test_a_stream_resumed_at_any_event_sends_each_once(system: System, cli
     rests: list[list[int]] = []
     for seen in range(count + 1):
         response = await client.get(f"{API}/jobs/{job_id}/events/stream", headers={"last-event-id": str(seen)})
-        rests.append(Read(response.text).ids)
+        rests.append(ParsedStream(response.text).ids)
 
     assert count > 10
     assert rests == [list(range(seen + 1, count + 1)) for seen in range(count + 1)]
@@ -71,7 +71,7 @@ async def test_repeated_reconnects_receive_each_event_once(tmp_path: Path) -> No
     async with System.running(tmp_path, worker=False) as system, listening(system.app) as url:
         await system.deploy()
         job_id = await system.submit()
-        reading = asyncio.create_task(_reconnecting(url, job_id, seen))
+        reading = asyncio.create_task(_read_by_reconnecting(url, job_id, seen))
         async with system.working():
             await system.ended(job_id)
             await asyncio.wait_for(reading, 30.0)
@@ -80,8 +80,8 @@ async def test_repeated_reconnects_receive_each_event_once(tmp_path: Path) -> No
     assert seen == stored
 
 
-async def _reconnecting(url: str, job_id: str, seen: list[int]) -> None:
-    """Read one event a connection, until there are no more."""
+async def _read_by_reconnecting(url: str, job_id: str, seen: list[int]) -> None:
+    """Read one event per connection until the stream is complete."""
     async with httpx2.AsyncClient(base_url=url, timeout=30.0) as client:
         while True:
             headers = {"last-event-id": str(seen[-1])} if seen else {}
@@ -103,7 +103,7 @@ async def test_a_stream_is_live_and_ends_with_the_job(tmp_path: Path) -> None:
         assert not reading.done()
 
         async with system.working():
-            read = Read((await asyncio.wait_for(reading, 30.0)).text)
+            read = ParsedStream((await asyncio.wait_for(reading, 30.0)).text)
 
     assert read.types[-1] == "job_completed"
     assert read.ids == list(range(1, len(read.ids) + 1))

@@ -125,7 +125,7 @@ async def test_a_body_over_the_limit_is_refused(client: httpx2.AsyncClient) -> N
     assert (await client.post(HOOK, content=body, headers=signed(body))).status_code == 413
 
 
-@pytest.mark.parametrize("workflow", ["chain", "nobody"])
+@pytest.mark.parametrize("workflow", ["chain", "absent"])
 async def test_a_webhook_for_a_workflow_without_hook_is_not_found(client: httpx2.AsyncClient, workflow: str) -> None:
     assert (await sent(client, {}, f"{API}/hooks/{workflow}")).status_code == 404
 

@@ -61,11 +61,11 @@ async def test_long_polls_return_when_the_server_stops(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
-        asked = asyncio.create_task(system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"}))
+        waiting = asyncio.create_task(system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"}))
 
         system.state.closing.set()
 
-        assert (await asyncio.wait_for(asked, 10.0)).status_code == 200
+        assert (await asyncio.wait_for(waiting, 10.0)).status_code == 200
 
 
 async def test_the_nodes_of_a_job_include_unstarted_ones(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_defaults_are_filled_in(system: System) -> None:
         ('{"workflow_id": "chain", "scheduled_at": "2030-01-01T00:00:00"}', 422),
         ('{"workflow_id": "chain", "scheduled_at": "9999-12-31T23:59:59Z"}', 422),
         ('{"workflow_id": "chain", "idempotency_key": "with space"}', 422),
-        ('{"workflow_id": "nobody"}', 404),
+        ('{"workflow_id": "absent"}', 404),
         ('{"workflow_id": "chain", "input_data": ' + '{"a":' * 65 + "1" + "}" * 65 + "}", 422),
         ('{"workflow_id": "chain", "input_data": ' + '{"a":' * 5000 + "1" + "}" * 5000 + "}", 422),
     ],
@@ -167,7 +167,7 @@ async def test_a_scheduled_job_waits_for_its_time(system: System, client: httpx2
 async def test_a_hundred_submits_of_one_key_are_one_job(system: System) -> None:
     await system.deploy()
     body = {"workflow_id": "chain", "input_data": {"n": 1}, "idempotency_key": "order-1"}
-    async with system.reaching() as one, system.reaching() as other:
+    async with system.new_client() as one, system.new_client() as other:
         answers = await asyncio.gather(*(client.post(f"{API}/jobs", json=body) for client in (one, other) * 50))
 
     assert len({answer.json()["job_id"] for answer in answers}) == 1
@@ -228,7 +228,7 @@ async def test_each_job_of_a_batch_has_its_own_result(system: System, client: ht
     await system.deploy()
     jobs = [
         {"workflow_id": "chain"},
-        {"workflow_id": "nobody"},
+        {"workflow_id": "absent"},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 1}},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 2}},
         {"workflow_id": "chain", "idempotency_key": "k", "input_data": {"n": 1}},
@@ -314,17 +314,17 @@ async def test_a_wait_is_limited(client: httpx2.AsyncClient, wait: str) -> None:
     ],
 )
 async def test_a_job_that_does_not_exist_is_not_found(client: httpx2.AsyncClient, method: str, path: str) -> None:
-    assert (await client.request(method, f"{API}/jobs/nobody{path}")).status_code == 404
+    assert (await client.request(method, f"{API}/jobs/absent{path}")).status_code == 404
 
 
 async def test_a_node_that_does_not_exist_is_not_found(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
     job_id = await system.submit()
 
-    assert (await client.get(f"{API}/jobs/{job_id}/nodes/nobody")).status_code == 404
+    assert (await client.get(f"{API}/jobs/{job_id}/nodes/absent")).status_code == 404
 
 
-# What may be asked of a job
+# Cancel, retry and rerun
 
 
 async def test_a_job_is_cancelled_with_a_reason_and_stays_cancelled(tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ async def test_an_impossible_retry_is_refused(system: System, client: httpx2.Asy
     await system.ended(job_id)
 
     completed = await client.post(f"{API}/jobs/{job_id}/retry")
-    nowhere = await client.post(f"{API}/jobs/{job_id}/retry", params={"from": "nobody"})
+    nowhere = await client.post(f"{API}/jobs/{job_id}/retry", params={"from": "absent"})
 
     assert (completed.status_code, nowhere.status_code) == (409, 404)
 

@@ -64,7 +64,7 @@ def block(ctx: Context) -> None:
 async def again(ctx: Context) -> None:
     ctx.log(f"attempt {ctx.attempt}")
     if ctx.attempt == 1:
-        raise RetryableError("once more")
+        raise RetryableError("try again")
 
 
 @handler("flood")
@@ -87,20 +87,20 @@ def line(job_id: str, number: int) -> LogLine:
 
 
 async def written(server: Server, count: int) -> str:
-    """A job that goes on, with so many lines."""
+    """Submit a job that does not end and store log lines of it."""
     job_id = await server.submit("held")
     await server.store.logs.append([line(job_id, number) for number in range(1, count + 1)])
     return job_id
 
 
-async def told(server: Server, job_id: str, headers: dict[str, str] | None = None, **query: Any) -> list[Any]:
-    """All that a tail tells until it ends, as (id, data)."""
-    async with tailing(server, job_id, headers, **query) as messages:
+async def streamed(server: Server, job_id: str, headers: dict[str, str] | None = None, **query: Any) -> list[Any]:
+    """Return all lines of a log stream as (id, data)."""
+    async with open_stream(server, job_id, headers, **query) as messages:
         return [message async for message in messages]
 
 
 @asynccontextmanager
-async def tailing(
+async def open_stream(
     server: Server, job_id: str, headers: dict[str, str] | None = None, **query: Any
 ) -> AsyncIterator[AsyncIterator[tuple[int, Any]]]:
     path = f"/jobs/{job_id}/logs/stream"
@@ -130,7 +130,7 @@ async def test_every_kind_of_attempt_writes_to_the_log(server: Server) -> None:
     job = await server.ended(job_id)
     assert job.state.status == "completed", bytes(job.state.error or b"")
 
-    lines = [data for _, data in await told(server, job_id)]
+    lines = [data for _, data in await streamed(server, job_id)]
 
     by_node: dict[str, set[tuple[str, str]]] = {}
     for one in lines:
@@ -144,7 +144,7 @@ async def test_every_kind_of_attempt_writes_to_the_log(server: Server) -> None:
 async def test_a_log_line_has_all_fields(server: Server) -> None:
     job_id = await server.submit("one", text="hello")
     await server.ended(job_id)
-    ((log_id, data),) = await told(server, job_id)
+    ((log_id, data),) = await streamed(server, job_id)
 
     page = await server.get(f"/jobs/{job_id}/logs")
 
@@ -168,7 +168,7 @@ async def test_control_characters_are_escaped(server: Server) -> None:
     job_id = await server.submit("one", text="\x1b[2Jbell\x07 \x9b one\ttab\nevent: forged\r\ndata: {}")
     await server.ended(job_id)
 
-    messages = [data["message"] for _, data in await told(server, job_id)]
+    messages = [data["message"] for _, data in await streamed(server, job_id)]
 
     assert messages == ["\\x1b[2Jbell\\x07 \\x9b one\ttab", "event: forged", "data: {}"]
 
@@ -177,7 +177,7 @@ async def test_a_long_line_is_shortened(server: Server) -> None:
     job_id = await server.submit("one", text="x" * (LOG_LINE_CHARS_MAX + 1))
     await server.ended(job_id)
 
-    ((_, data),) = await told(server, job_id)
+    ((_, data),) = await streamed(server, job_id)
 
     assert data["message"] == "x" * LOG_LINE_CHARS_MAX
 
@@ -187,7 +187,7 @@ async def test_an_attempt_that_logs_without_end_is_cut_off_with_a_notice(server:
     job_id = await server.submit("flooded")
     await server.ended(job_id)
 
-    messages = [data["message"] for _, data in await told(server, job_id)]
+    messages = [data["message"] for _, data in await streamed(server, job_id)]
 
     assert len(messages) == LOG_LINES_MAX
     assert messages[:-1] == [str(number) for number in range(LOG_LINES_MAX - 1)]
@@ -210,7 +210,7 @@ async def test_pages_follow_each_other_without_gap_or_overlap(server: Server) ->
 async def test_lines_are_filtered_by_attempt(server: Server) -> None:
     job_id = await server.submit("twice")
     await server.ended(job_id)
-    await told(server, job_id)
+    await streamed(server, job_id)
 
     page = await server.get(f"/jobs/{job_id}/logs", node="again", attempt=2)
 
@@ -226,7 +226,7 @@ async def test_lines_are_filtered_by_node(server: Server) -> None:
 async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> None:
     job_id = await written(server, 2)
 
-    async with tailing(server, job_id) as messages:
+    async with open_stream(server, job_id) as messages:
         first = [(await anext(messages))[1]["message"] for _ in range(2)]
         await server.store.logs.append([line(job_id, 3)])
         async with asyncio.timeout(3 * POLL_SECONDS_MAX):
@@ -241,7 +241,7 @@ async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> Non
 async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> None:
     job_id = await written(server, 1)
 
-    async with tailing(server, job_id) as messages:
+    async with open_stream(server, job_id) as messages:
         await anext(messages)
         await server.engine.jobs.cancel(job_id)
         await server.store.logs.append([line(job_id, 2)])
@@ -253,18 +253,18 @@ async def test_lines_stored_just_after_the_job_are_streamed(server: Server) -> N
 async def test_a_log_stream_resumed_at_any_line_sends_each_once(server: Server) -> None:
     job_id = await written(server, 12)
     await server.engine.jobs.cancel(job_id)
-    whole = await told(server, job_id)
+    whole = await streamed(server, job_id)
 
     for seen, (log_id, _) in enumerate(whole[:-1], 1):
-        assert await told(server, job_id, {"Last-Event-ID": str(log_id)}) == whole[seen:]
+        assert await streamed(server, job_id, {"Last-Event-ID": str(log_id)}) == whole[seen:]
 
 
 async def test_last_event_id_takes_precedence_over_after(server: Server) -> None:
     job_id = await written(server, 3)
     await server.engine.jobs.cancel(job_id)
-    whole = await told(server, job_id)
+    whole = await streamed(server, job_id)
 
-    resumed = await told(server, job_id, {"Last-Event-ID": str(whole[1][0])}, after=0)
+    resumed = await streamed(server, job_id, {"Last-Event-ID": str(whole[1][0])}, after=0)
 
     assert resumed == whole[2:]
 
@@ -272,7 +272,7 @@ async def test_last_event_id_takes_precedence_over_after(server: Server) -> None
 async def test_a_complete_log_stream_answers_204(server: Server) -> None:
     job_id = await written(server, 1)
     await server.engine.jobs.cancel(job_id)
-    ((log_id, _),) = await told(server, job_id)
+    ((log_id, _),) = await streamed(server, job_id)
     server.clock.jump(60)
 
     answer = await server.client.get(f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": str(log_id)})
@@ -285,7 +285,7 @@ async def test_a_log_stream_ends_when_the_server_stops(tmp_path: Path) -> None:
 
     async def follow(server: Server, job_id: str) -> int:
         count = 0
-        async with tailing(server, job_id) as messages:
+        async with open_stream(server, job_id) as messages:
             async for _ in messages:
                 count += 1
                 begun.set()

@@ -16,8 +16,8 @@ from windlass.wire import EventView
 
 ITEMS = 40
 PAGES = 3
-STORY = """
-workflow_id: story
+STOCK = """
+workflow_id: stock
 nodes:
   shops: {handler: shops, params: {count: "{{ input.count }}"}}
   stock:
@@ -43,9 +43,9 @@ async def shops(ctx: Context, count: int) -> list[dict[str, int]]:
 
 @handler("stock")
 async def stock(ctx: Context, shop: dict[str, int], page: int) -> dict[str, Any]:
-    # Every tenth shop is shut the first time that its second page is asked for.
+    # The second page of every tenth shop fails once.
     if shop["id"] % 10 == 0 and page == 2 and ctx.attempt == 2:
-        raise RetryableError("shut", status=503)
+        raise RetryableError("closed", status=503)
     ctx.log(f"page {page} of {shop['id']}")
     return {"data": [f"{shop['id']}.{page}"], "paging": {"page": page, "hasMore": page < PAGES}}
 
@@ -53,18 +53,18 @@ async def stock(ctx: Context, shop: dict[str, int], page: int) -> dict[str, Any]
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[Client]:
     async with serving(tmp_path, {"shops": declared(shops), "stock": declared(stock)}) as server:
-        await server.deploy(STORY)
+        await server.deploy(STOCK)
         async with Client(server.url) as client:
             yield client
 
 
 @pytest.fixture
 async def job_id(client: Client) -> str:
-    return (await client.jobs.submit("story", {"count": ITEMS, "api_token": "t0ken"})).job_id
+    return (await client.jobs.submit("stock", {"count": ITEMS, "api_token": "t0ken"})).job_id
 
 
 def index_counts(events: list[EventView], event_type: str) -> list[int]:
-    """How often each item has such an event."""
+    """Return how many events of this type each item has."""
     found = [event.index for event in events if event.event_type == event_type]
     return [found.count(index) for index in range(ITEMS)]
 

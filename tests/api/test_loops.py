@@ -43,21 +43,21 @@ NOTHING: dict[str, Any] = {"output": None, "error": None, "meta": None, "started
 
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[System]:
-    """A system whose loop is served by whoever claims its tasks."""
+    """A system without a worker for the queue of the loop; tests claim its tasks."""
     async with System.running(tmp_path, queues=("default",)) as system:
         await system.deploy_text(EACH)
         yield system
 
 
 class Loop:
-    """One job with a loop over five items, of which three may be out at once."""
+    """A job with a loop over five items with a window of three."""
 
     def __init__(self, system: System, job_id: str) -> None:
         self.system = system
         self.job_id = job_id
 
     @classmethod
-    async def begun(cls, system: System) -> "Loop":
+    async def started(cls, system: System) -> "Loop":
         loop = cls(system, await system.submit("each", input_data={"items": [10, 11, 12, 13, 14]}))
         await system.dispatched(loop.job_id, "double")
         return loop
@@ -85,15 +85,15 @@ class Loop:
         assert answered.status_code == 200, answered.text
 
     async def until(self, **counts: int) -> None:
-        """Return once the loop is counted so."""
-        with self.system.engine.jobs.subscribe(self.job_id) as news:
+        """Wait until the loop has these counts."""
+        with self.system.engine.jobs.subscribe(self.job_id) as changed:
             async with asyncio.timeout(10.0):
                 while not counts.items() <= (await self.get())["loop"].items():
-                    await news.wait()
-                    news.clear()
+                    await changed.wait()
+                    changed.clear()
 
     async def finish(self, count: int, **result: object) -> None:
-        """Claim so many tasks, one after the other, and report each."""
+        """Claim and report a number of tasks, one after the other."""
         for _ in range(count):
             (task,) = await self.claim(1)
             await self.report(task, **{"output": task["params"]["n"] * 2, **result})
@@ -101,10 +101,10 @@ class Loop:
 
 @pytest.fixture
 async def loop(held: System) -> Loop:
-    return await Loop.begun(held)
+    return await Loop.started(held)
 
 
-# How far it came
+# Counts
 
 
 async def test_an_unstarted_loop_has_no_counts(held: System) -> None:
@@ -165,7 +165,7 @@ async def test_a_loop_counts_failed_and_skipped_iterations(system: System) -> No
     assert node["meta"] == {"total": 4, "succeeded": 0, "failed": 3, "success_rate": 0.0, "skipped": 1}
 
 
-# Tasks
+# Iterations
 
 
 async def test_iterations_without_a_row_are_dispatched_or_pending(loop: Loop) -> None:
@@ -262,7 +262,7 @@ async def test_invalid_requests_for_iterations_are_refused(loop: Loop, path: str
 # Outputs
 
 
-async def test_each_iteration_and_the_whole_have_an_output(loop: Loop) -> None:
+async def test_each_iteration_and_the_loop_have_an_output(loop: Loop) -> None:
     await loop.finish(5)
     await loop.system.ended(loop.job_id)
 

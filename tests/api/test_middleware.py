@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("spelling", TRAVERSALS)
-async def test_an_id_is_never_a_path(system: System, tmp_path: Path, spelling: str) -> None:
+async def test_an_id_is_not_used_as_a_path(system: System, tmp_path: Path, spelling: str) -> None:
     await system.deploy()
     before = names(tmp_path)
 
@@ -41,7 +41,7 @@ async def test_an_id_is_never_a_path(system: System, tmp_path: Path, spelling: s
         for path in ("jobs/{}", "jobs/{}/events", "jobs/x/nodes/{}", "workflows/{}", "workflows/chain/versions/{}")
     ]
 
-    # A dot segment is taken out of the path before it is sent: what is left is another route.
+    # The client removes dot segments from the path, so the request reaches another route.
     allowed = {200, 404, 405, 422} if set(spelling.replace("%2e", ".")) <= {"."} else {404, 405, 422}
     assert {answer.status_code for answer in answers} <= allowed
     assert names(tmp_path) == before
@@ -106,7 +106,7 @@ async def test_a_length_that_is_not_a_number_is_refused(system: System, length: 
 
 @pytest.mark.parametrize(("extra", "status"), [(-1, 404), (0, 404), (1, 413)])
 async def test_the_body_limit_is_exact(tmp_path: Path, extra: int, status: int) -> None:
-    body = b'{"workflow_id": "nobody"}'
+    body = b'{"workflow_id": "absent"}'
     async with System.running(tmp_path, worker=False, body_bytes_max=1_000) as system:
         padded = body + b" " * (1_000 - len(body) + extra)
 
@@ -216,7 +216,7 @@ async def test_a_configured_host_is_served(tmp_path: Path) -> None:
 async def test_cross_site_requests_are_refused(
     client: httpx2.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
-    assert (await client.post(f"{API}/jobs/nobody/cancel", headers=headers)).status_code == status
+    assert (await client.post(f"{API}/jobs/absent/cancel", headers=headers)).status_code == status
 
 
 async def test_cross_site_reads_are_allowed(client: httpx2.AsyncClient) -> None:
@@ -240,7 +240,7 @@ async def test_websockets_are_refused(system: System) -> None:
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
-# Answers
+# Responses
 
 
 @pytest.mark.parametrize("path", ["/livez", f"{API}/jobs", f"{API}/nowhere", f"{API}/jobs/..;"])
@@ -267,7 +267,7 @@ async def test_unknown_paths_and_methods_are_problems(
 
 
 async def test_a_valid_request_id_is_kept(client: httpx2.AsyncClient) -> None:
-    response = await client.get(f"{API}/jobs/nobody", headers={"x-request-id": "abc-1.2_3"})
+    response = await client.get(f"{API}/jobs/absent", headers={"x-request-id": "abc-1.2_3"})
 
     assert response.headers["x-request-id"] == response.json()["request_id"] == "abc-1.2_3"
 
@@ -279,7 +279,7 @@ async def test_an_invalid_request_id_is_replaced(client: httpx2.AsyncClient, giv
     assert len(response.headers["x-request-id"]) == 16
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("the disk is full"), CommitUnknown("nobody knows")])
+@pytest.mark.parametrize("error", [StoreUnavailable("the disk is full"), CommitUnknown("outcome unknown")])
 async def test_an_unavailable_database_is_a_503(
     system: System, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -312,16 +312,16 @@ async def test_an_unexpected_error_is_logged_and_not_returned(
 
 async def test_an_access_log_line_is_json(client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="windlass.access"):
-        await client.get(f"{API}/jobs/nobody", headers={"x-request-id": "r1"})
+        await client.get(f"{API}/jobs/absent", headers={"x-request-id": "r1"})
 
-    told = msgspec.json.decode(caplog.messages[-1])
-    assert {key: told[key] for key in ("method", "route", "status", "request_id")} == {
+    line = msgspec.json.decode(caplog.messages[-1])
+    assert {key: line[key] for key in ("method", "route", "status", "request_id")} == {
         "method": "GET",
         "route": f"{API}/jobs/{{job_id}}",
         "status": 404,
         "request_id": "r1",
     }
-    assert told["duration_ms"] >= 0
+    assert line["duration_ms"] >= 0
 
 
 @pytest.mark.parametrize("path", ["/a%0a{}", "/a%0d%0aSet-Cookie:x", "/%1b[31mred", "/%c2%9b31m", "/%e2%80%a8x"])
@@ -347,7 +347,7 @@ async def raw(
     headers: list[tuple[bytes, bytes]] | None = None,
     **fields: str,
 ) -> tuple[int, dict[str, Any]]:
-    """Send a request as a server would hand it over, with headers that no client would send."""
+    """Send a request to the application with headers that no client would send."""
     given = headers if headers is not None else [(b"host", host.encode())]
     given += [(name.replace("_", "-").encode(), value.encode()) for name, value in fields.items()]
     sent: list[Any] = []

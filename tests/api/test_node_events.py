@@ -90,26 +90,26 @@ async def test_a_page_of_events_may_be_long(looped: tuple[System, str]) -> None:
 
 async def test_a_stream_without_iterations_sends_other_events_and_its_position(looped: tuple[System, str]) -> None:
     system, job_id = looped
-    told = await of_nodes(system, job_id)
+    events = await of_nodes(system, job_id)
 
     body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&context=false")).text
 
-    assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [str(event["seq"]) for event in told]
-    assert body.count("data: ") == len(told)
+    assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [str(event["seq"]) for event in events]
+    assert body.count("data: ") == len(events)
 
 
 async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple[System, str]) -> None:
     system, job_id = looped
     job = await system.store.jobs.get(job_id)
 
-    class Untold:
-        """A store whose last events are all of iterations."""
+    class IterationEventsOnly:
+        """A store whose last events are all events of iterations."""
 
-        async def node_events(self, job_id: str, after: int, limit: int, looked_at_max: int) -> NodeEvents:
+        async def node_events(self, job_id: str, after: int, limit: int, examined_max: int) -> NodeEvents:
             return NodeEvents([], job.seq)
 
     state = system.state
-    body = b"".join([chunk async for chunk in streams.node_events(_with(state, Untold()), job, 5)])
+    body = b"".join([chunk async for chunk in streams.node_events(_with(state, IterationEventsOnly()), job, 5)])
 
     assert body == b"id: %d\n\n" % job.seq
     again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}")
@@ -117,25 +117,25 @@ async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple
 
 
 async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = 0
+    queries = 0
     monkeypatch.setattr(streams, "ITERATIONS_SECONDS", 0.05)
 
-    class Busy:
-        """A store of a loop that says something about an item whenever it is asked, and ends at last."""
+    class BusyLoop:
+        """A store whose loop has new events of iterations at every second query, and then ends."""
 
-        async def node_events(self, job_id: str, after: int, limit: int, looked_at_max: int) -> NodeEvents:
-            nonlocal looks
-            looks += 1
-            if looks % 2 == 0:
+        async def node_events(self, job_id: str, after: int, limit: int, examined_max: int) -> NodeEvents:
+            nonlocal queries
+            queries += 1
+            if queries % 2 == 0:
                 return NodeEvents([], after)
-            if looks < 7:
+            if queries < 7:
                 return NodeEvents([], after + 1_000)
             return NodeEvents([Event(after + 1, "node_completed", None, None, 0)], after + 1)
 
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job = await system.store.jobs.get(await system.submit())
-        source = streams.node_events(_with(system.state, Busy()), job, 0)
+        source = streams.node_events(_with(system.state, BusyLoop()), job, 0)
         began = asyncio.get_running_loop().time()
         chunks = [await anext(source) for _ in range(4)]
         await source.aclose()
@@ -145,7 +145,7 @@ async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch:
 
 
 def _with(state: Any, overview: Any) -> Any:
-    """The state, with another overview of its store."""
+    """Return the state with another overview of its store."""
 
     class Store:
         def __init__(self) -> None:

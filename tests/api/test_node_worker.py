@@ -38,24 +38,24 @@ nodes:
 
 
 class NodeWorker:
-    """The process and what it says."""
+    """A worker process and its output."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.said: list[str] = []
+        self.lines: list[str] = []
 
-    async def says(self, text: str) -> str:
-        """Read what it says until a line with the text."""
+    async def printed(self, text: str) -> str:
+        """Wait for a line of output that contains the text and return it."""
         assert self.process.stdout is not None
         async with asyncio.timeout(ENDS_SECONDS):
             async for line in self.process.stdout:
-                self.said.append(line.decode().rstrip())
-                if text in self.said[-1]:
-                    return self.said[-1]
-        raise AssertionError(f"it never said {text!r}, only: {self.said}")
+                self.lines.append(line.decode().rstrip())
+                if text in self.lines[-1]:
+                    return self.lines[-1]
+        raise AssertionError(f"no line contains {text!r}: {self.lines}")
 
     async def stopped(self) -> int:
-        """Ask it to stop; its exit code."""
+        """Stop the process and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(ENDS_SECONDS):
             return await self.process.wait()
@@ -157,9 +157,9 @@ async def test_many_tasks_are_shared_by_two_workers_and_each_runs_once(server: S
 async def test_a_cancelled_task_is_stopped(server: Server) -> None:
     async with node_worker(server.url, heartbeat_seconds=0.1, concurrency=1) as worker:
         job_id = await server.submit("pause", seconds=600)
-        await worker.says("claimed")
+        await worker.printed("claimed")
         await server.engine.jobs.cancel(job_id)
-        await worker.says("stopped")
+        await worker.printed("stopped")
 
         following = await server.submit("pause", seconds=0)
         assert (await server.ended(following)).state.status == "completed"
@@ -170,7 +170,7 @@ async def test_a_cancelled_task_is_stopped(server: Server) -> None:
 async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
     async with node_worker(server.url) as worker:
         job_id = await server.submit("pause", seconds=0.5)
-        await worker.says("claimed")
+        await worker.printed("claimed")
 
         assert await worker.stopped() == 0
 
@@ -180,7 +180,7 @@ async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
 async def test_an_immediate_stop_returns_tasks(server: Server) -> None:
     async with node_worker(server.url, grace_seconds=0.1) as worker:
         job_id = await server.submit("pause", seconds=600)
-        await worker.says("claimed")
+        await worker.printed("claimed")
 
         assert await worker.stopped() == 0
 
@@ -193,7 +193,7 @@ async def test_the_worker_waits_for_an_unreachable_server(tmp_path: Path) -> Non
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
     async with node_worker(f"http://127.0.0.1:{port}") as worker:
-        await worker.says("ECONNREFUSED")
+        await worker.printed("ECONNREFUSED")
 
         async with serving(tmp_path, port=port) as server:
             await server.deploy(PAUSE)
@@ -208,9 +208,9 @@ async def test_a_result_is_reported_after_the_server_restarts(tmp_path: Path) ->
         port = int(before.url.rpartition(":")[2])
         stack = node_worker(before.url)
         worker = await stack.__aenter__()
-        await worker.says("claimed")
+        await worker.printed("claimed")
     try:
-        await worker.says("ECONNREFUSED")
+        await worker.printed("ECONNREFUSED")
         async with serving(tmp_path, port=port) as after:
             assert (await after.ended(job_id)).state.status == "completed"
             assert (await after.events(job_id)).count("node_completed") == 1

@@ -21,12 +21,12 @@ STARTS_SECONDS = 20.0
 ANSWERS_SECONDS = 10.0
 WAIT_SECONDS_MAX = 60
 WAIT = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?")
-# A schema cannot say all that makes a workflow, a cursor or an instant one: what fits it may still be refused.
+# A schema cannot describe all rules of workflows, cursors and instants, so a valid request may be refused.
 NOT_CHECKED = [positive_data_acceptance]
 
 
 class Served:
-    """A server on loopback in its own thread, with a job that ran to its end."""
+    """A server on loopback in its own thread, with a finished job."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,18 +38,18 @@ class Served:
         self._thread.start()
 
     def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._enough.set)
+        self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join()
 
     async def _run(self) -> None:
-        self._loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         async with System.running(self._folder) as system:
             await system.deploy()
             self.job_id = await system.submit()
             await system.ended(self.job_id)
             async with listening(system.app) as url:
                 self.up.set_result(url)
-                await self._enough.wait()
+                await self._stopped.wait()
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 def is_wait(value: object) -> bool:
-    """A wait that is understood: it is cut short, since nobody gives these workers anything to do."""
+    """Return whether a value is a valid wait, which the test shortens because no task will arrive."""
     if isinstance(value, str):
         return WAIT.fullmatch(value) is not None
     return type(value) in (int, float) and 0 <= float(str(value)) <= WAIT_SECONDS_MAX

@@ -69,7 +69,7 @@ async def test_an_output_over_the_limit_is_shown_as_a_marker(system: System) -> 
     assert await shown(system, job_id) == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 4}] * 4
 
 
-async def test_a_large_output_can_be_read_whole(system: System) -> None:
+async def test_a_large_output_can_be_read_completely(system: System) -> None:
     job_id = await ran(system, TEXTS, VALUE_BYTES_MAX)
 
     response = await system.client.get(f"{API}/jobs/{job_id}/nodes/make/output")
@@ -105,35 +105,35 @@ async def test_a_missing_artifact_is_not_found(system: System) -> None:
     assert response.status_code == 404
 
 
-# The bounds
+# Limits
 
 
-class Away(MemoryArtifacts):
-    """A store that cannot be reached, and counts who tried."""
+class UnavailableArtifacts(MemoryArtifacts):
+    """An unavailable store that counts the calls."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = 0
+        self.calls = 0
 
     async def get(self, key: str) -> bytes:
-        self.asked += 1
-        raise StoreUnavailable(f"nobody answers for {key}")
+        self.calls += 1
+        raise StoreUnavailable(f"unavailable: {key}")
 
 
 def raw(value: object) -> Raw:
     return Raw(msgspec.json.encode(value))
 
 
-def told(values: list[Raw]) -> list[object]:
+def decoded(values: list[Raw]) -> list[object]:
     return [msgspec.json.decode(value) for value in values]
 
 
-async def test_values_share_one_limit_and_small_ones_come_first() -> None:
+async def test_values_share_one_limit_and_small_ones_have_precedence() -> None:
     values = [raw("x" * 60), raw("y" * 50), raw([1]), None]
 
     found = await OutputReader(MemoryArtifacts(), 100, 80).read(values)
 
-    assert told(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
+    assert decoded(found) == [{"_truncated": True, "_size": 62}, "y" * 50, [1], None]
 
 
 async def test_the_limit_applies_to_several_reads() -> None:
@@ -142,17 +142,17 @@ async def test_the_limit_applies_to_several_reads() -> None:
     first = await wanted.read([raw("x" * 60)])
     second = await wanted.read([raw("y" * 60), raw(1)])
 
-    assert told(first + second) == ["x" * 60, {"_truncated": True, "_size": 62}, 1]
+    assert decoded(first + second) == ["x" * 60, {"_truncated": True, "_size": 62}, 1]
 
 
 async def test_an_unavailable_artifact_store_is_tried_once() -> None:
-    away = Away()
+    unavailable = UnavailableArtifacts()
     values = [reference(f"job/{number}", 10) for number in range(20)]
 
-    found = await OutputReader(away).read([*values, raw("small")])
+    found = await OutputReader(unavailable).read([*values, raw("small")])
 
-    assert told(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
-    assert away.asked <= outputs.FETCHES_AT_ONCE_MAX
+    assert decoded(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
+    assert unavailable.calls <= outputs.FETCHES_AT_ONCE_MAX
 
 
 async def test_too_many_reads_of_large_outputs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

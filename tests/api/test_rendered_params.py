@@ -63,18 +63,18 @@ nodes:
 
 @pytest.fixture
 async def held(tmp_path: Path) -> AsyncIterator[System]:
-    """A system that leaves the queue `far` to whoever claims its tasks."""
+    """A system without a worker for the queue `far`."""
     async with System.running(tmp_path, queues=("default",)) as system:
         yield system
 
 
 async def params(system: System, job_id: str, node_id: str, index: int | None = None) -> dict[str, Any]:
-    response = await asked(system, job_id, node_id, index)
+    response = await response_for(system, job_id, node_id, index)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-async def asked(system: System, job_id: str, node_id: str, index: int | None = None) -> Any:
+async def response_for(system: System, job_id: str, node_id: str, index: int | None = None) -> Any:
     query = {} if index is None else {"index": index}
     return await system.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}/params", params=query)
 
@@ -122,7 +122,7 @@ async def test_each_iteration_has_its_own_params(system: System) -> None:
 
     assert await params(system, job_id, "each", 0) == {"params": {"n": 0, "at": 0}, "rendered": True}
     assert await params(system, job_id, "each", 2_401) == {"params": {"n": 7_203, "at": 2_401}, "rendered": True}
-    # Elements are recorded a thousand together; a chunk may lie in two such blocks.
+    # Elements are stored in blocks of a thousand; a chunk may span two blocks.
     chunk = (await params(system, job_id, "chunks", 1))["params"]["some"]
     assert chunk == list(range(700, 1_400))
     assert len((await params(system, job_id, "chunks", 3))["params"]["some"]) == 400
@@ -142,10 +142,10 @@ async def test_params_of_an_unknown_iteration_or_node_are_not_found(system: Syst
     job_id = await system.submit("each", input_data={"items": [1]})
     await system.ended(job_id)
 
-    assert (await asked(system, job_id, "each", 1)).status_code == 404
-    assert (await asked(system, job_id, "make", 1)).status_code == 404
-    assert (await asked(system, job_id, "nothing")).status_code == 404
-    assert (await asked(system, "nothing", "each")).status_code == 404
+    assert (await response_for(system, job_id, "each", 1)).status_code == 404
+    assert (await response_for(system, job_id, "make", 1)).status_code == 404
+    assert (await response_for(system, job_id, "nothing")).status_code == 404
+    assert (await response_for(system, "nothing", "each")).status_code == 404
     assert (await params(system, job_id, "make", 0))["rendered"]
 
 

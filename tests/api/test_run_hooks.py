@@ -19,7 +19,7 @@ KEY = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
 class Receiver:
-    """Answers what it is told to, for each path."""
+    """Responds to each path as a test has set."""
 
     def __init__(self) -> None:
         self.answers: dict[str, bytes] = {}
@@ -47,38 +47,38 @@ async def system(tmp_path: Path) -> AsyncIterator[System]:
 
 
 async def ended_run(system: System, job_id: str) -> dict[str, Any]:
-    """The run around a job, once it has ended."""
-    return await found(system, f"/runs/asked:{job_id}", lambda run: run["completed_at"] is not None)
+    """Wait until the run of a job has ended and return it."""
+    return await found(system, f"/runs/hooked:{job_id}", lambda run: run["completed_at"] is not None)
 
 
-def told(server: Server, path: str) -> list[Any]:
-    """What was sent to a path, signed as it should be."""
+def received(server: Server, path: str) -> list[Any]:
+    """Return the bodies sent to a path, after verifying their signatures."""
     return [Webhook(KEY).verify(one.body, one.headers) for one in server.requests if one.target == path]
 
 
-def asked(server: Server, rules: str, node: str = "{handler: echo}") -> str:
-    return f"workflow_id: asked\nnodes: {{a: {node}}}\n{rules}\n".replace("URL", server.url)
+def hooked(server: Server, rules: str, node: str = "{handler: echo}") -> str:
+    return f"workflow_id: hooked\nnodes: {{a: {node}}}\n{rules}\n".replace("URL", server.url)
 
 
 BEFORE = "constraints: {pre_run_hook: {url: 'URL/before', secret: hook_key, max_attempts: 1}, on_check_error: CHOICE}"
 
 
 async def test_a_hook_that_allows_a_run_starts_it(system: System, server: Server) -> None:
-    await system.deploy_text(asked(server, BEFORE.replace("CHOICE", "skip")))
+    await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", "skip")))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert (run["state"], run["skipped"]) == ("completed", False)
-    [said] = told(server, "/before")
-    assert (said["type"], said["data"]["run_id"]) == ("run.starting", run["run_id"])
-    assert datetime.fromisoformat(said["data"]["scheduled_at"])
+    [body] = received(server, "/before")
+    assert (body["type"], body["data"]["run_id"]) == ("run.starting", run["run_id"])
+    assert datetime.fromisoformat(body["data"]["scheduled_at"])
 
 
 async def test_a_hook_that_forbids_a_run_is_a_violation(system: System, server: Server, receiver: Receiver) -> None:
     receiver.answers["/before"] = answer(200, '{"allow": false, "reason": "stock-taking"}')
-    await system.deploy_text(asked(server, BEFORE.replace("CHOICE", "allow")))
+    await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", "allow")))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert run["skipped"]
     assert [(one["constraint"], one["message"]) for one in run["violations"]] == [("pre_run_hook", "stock-taking")]
@@ -89,9 +89,9 @@ async def test_an_unreachable_hook_follows_the_fail_safe(
     system: System, server: Server, receiver: Receiver, choice: str, skipped: bool
 ) -> None:
     receiver.answers["/before"] = answer(500)
-    await system.deploy_text(asked(server, BEFORE.replace("CHOICE", choice)))
+    await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", choice)))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert (run["state"], run["skipped"]) == ("completed", skipped)
 
@@ -99,35 +99,35 @@ async def test_an_unreachable_hook_follows_the_fail_safe(
 async def test_a_finished_run_is_notified(system: System, server: Server) -> None:
     rules = """
 constraints: {post_run_hook: {url: 'URL/after', secret: hook_key}}
-actions: {on_success: {type: webhook, parameters: {url: 'URL/well', secret: hook_key}}}
+actions: {on_success: {type: webhook, parameters: {url: 'URL/succeeded', secret: hook_key}}}
 """
-    await system.deploy_text(asked(server, rules))
+    await system.deploy_text(hooked(server, rules))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert run["state"] == "completed"
-    assert [said["type"] for said in told(server, "/after")] == ["run.ended"]
-    assert [(said["type"], said["data"]["outcome"]) for said in told(server, "/well")] == [
+    assert [body["type"] for body in received(server, "/after")] == ["run.ended"]
+    assert [(body["type"], body["data"]["outcome"]) for body in received(server, "/succeeded")] == [
         ("run.completed", "completed")
     ]
 
 
 async def test_a_failed_run_is_notified(system: System, server: Server) -> None:
     rules = "actions: {on_failure: {type: webhook, parameters: {url: 'URL/failed', secret: hook_key}}}"
-    await system.deploy_text(asked(server, rules, "{handler: fail, params: {message: broken, retryable: false}}"))
+    await system.deploy_text(hooked(server, rules, "{handler: fail, params: {message: broken, retryable: false}}"))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert run["state"] == "failed"
-    [said] = told(server, "/failed")
-    assert "broken" in said["data"]["reason"]
+    [body] = received(server, "/failed")
+    assert "broken" in body["data"]["reason"]
 
 
 async def test_calls_of_a_run_are_recorded_under_its_workflow(system: System, server: Server) -> None:
-    await system.deploy_text(asked(server, BEFORE.replace("CHOICE", "skip")))
-    await ended_run(system, await system.submit("asked"))
+    await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", "skip")))
+    await ended_run(system, await system.submit("hooked"))
 
-    page = await found(system, "/deliveries", lambda page: bool(page["items"]), workflow_id="asked")
+    page = await found(system, "/deliveries", lambda page: bool(page["items"]), workflow_id="hooked")
 
     assert [(one["outcome"], one["url"]) for one in page["items"]] == [("delivered", f"{server.url}/before")]
 
@@ -136,11 +136,11 @@ async def test_calls_of_a_run_are_recorded_under_its_workflow(system: System, se
 async def test_an_action_that_fails_fails_the_run_only_if_it_is_critical(
     system: System, server: Server, receiver: Receiver, critical: str, state: str
 ) -> None:
-    receiver.answers["/well"] = answer(400)
-    action = "{type: webhook, critical: CRITICAL, parameters: {url: 'URL/well'}}".replace("CRITICAL", critical)
-    await system.deploy_text(asked(server, f"actions: {{on_success: {action}}}"))
+    receiver.answers["/succeeded"] = answer(400)
+    action = "{type: webhook, critical: CRITICAL, parameters: {url: 'URL/succeeded'}}".replace("CRITICAL", critical)
+    await system.deploy_text(hooked(server, f"actions: {{on_success: {action}}}"))
 
-    run = await ended_run(system, await system.submit("asked"))
+    run = await ended_run(system, await system.submit("hooked"))
 
     assert run["state"] == state
     assert run["metrics"]["actions_failed"] == 1
@@ -148,22 +148,22 @@ async def test_an_action_that_fails_fails_the_run_only_if_it_is_critical(
 
 async def test_a_success_starts_another_workflow(system: System, server: Server) -> None:
     await system.deploy()
-    rules = "actions: {on_success: {type: trigger_job, parameters: {workflow_id: chain, input: {of: asked}}}}"
-    await system.deploy_text(asked(server, rules))
+    rules = "actions: {on_success: {type: trigger_job, parameters: {workflow_id: chain, input: {of: hooked}}}}"
+    await system.deploy_text(hooked(server, rules))
 
-    await ended_run(system, await system.submit("asked"))
+    await ended_run(system, await system.submit("hooked"))
 
     page = await found(system, "/jobs", lambda page: bool(page["items"]), workflow_id="chain")
-    assert [job["input_data"] for job in page["items"]] == [{"of": "asked"}]
+    assert [job["input_data"] for job in page["items"]] == [{"of": "hooked"}]
 
 
 async def test_each_slot_starts_one_run(system: System, server: Server) -> None:
-    await system.deploy_text(asked(server, "schedule: {every: 1s, input: {n: 3}}"))
+    await system.deploy_text(hooked(server, "schedule: {every: 1s, input: {n: 3}}"))
 
-    page = await found(system, "/runs", lambda page: len(page["items"]) >= 3, workflow_id="asked", state="completed")
+    page = await found(system, "/runs", lambda page: len(page["items"]) >= 3, workflow_id="hooked", state="completed")
 
     slots = [datetime.fromisoformat(run["scheduled_at"]).timestamp() for run in page["items"]][::-1]
     assert slots == [slots[0] + number for number in range(len(slots))]
-    assert all(run["run_id"] == f"asked:{run['scheduled_at'][:19]}Z" for run in page["items"])
+    assert all(run["run_id"] == f"hooked:{run['scheduled_at'][:19]}Z" for run in page["items"])
     job = await system.ended(page["items"][0]["job_id"])
     assert job["input_data"] == {"n": 3}

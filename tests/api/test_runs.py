@@ -20,7 +20,7 @@ async def system(tmp_path: Path) -> AsyncIterator[System]:
 
 
 async def run_of(system: System, job_id: str, state: str) -> dict:
-    """The run around a job, once it is in a state."""
+    """Wait until the run of a job is in a state and return it."""
     page = await found(system, "/runs", lambda page: any(run["job_id"] == job_id for run in page["items"]), state=state)
     return next(run for run in page["items"] if run["job_id"] == job_id)
 
@@ -102,10 +102,10 @@ async def test_runs_are_listed_page_by_page_newest_first(system: System, client:
 
 
 @pytest.mark.parametrize(("path", "status"), [
-    ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/nobody", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
+    ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/absent", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
     ("/runs?state=walking", 422), ("/runs?limit=0", 422), ("/runs?cursor=x", 422),
 ])  # fmt: skip
-async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+async def test_invalid_requests_for_runs_are_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
     assert (await client.get(f"{API}{path}")).status_code == status
 
 

@@ -55,11 +55,11 @@ async def test_next_slots_are_in_utc_and_local_time(client: httpx2.AsyncClient) 
 
 
 @pytest.mark.parametrize(("path", "status"), [
-    ("/schedules/chain", 404), ("/schedules/nobody", 404), ("/schedules/chain/next", 404),
+    ("/schedules/chain", 404), ("/schedules/absent", 404), ("/schedules/chain/next", 404),
     ("/schedules/yearly/next?count=0", 422), ("/schedules/yearly/next?count=1001", 422), ("/schedules/a.b", 422),
     ("/schedules?cursor=x", 422),
 ])  # fmt: skip
-async def test_what_is_not_there_is_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+async def test_invalid_requests_for_schedules_are_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
     assert (await client.get(f"{API}{path}")).status_code == status
 
 
@@ -119,7 +119,7 @@ async def test_a_trigger_key_is_independent_of_new_defaults(system: System, clie
 
 
 def yesterday() -> tuple[str, str]:
-    """Three hours of yesterday, with three slots of the hourly workflow."""
+    """Return three hours of yesterday, which have three slots of the hourly workflow."""
     start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=6, minute=30, second=0, microsecond=0)
     return f"{start:%Y-%m-%dT%H:%M:%SZ}", f"{start + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}"
 

@@ -1,178 +1,120 @@
-"""Statistics: durations, critical path, nodes and activity."""
+"""Routes of statistics and activity."""
 
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from windlass.core.plan import Plan
-from windlass.ports.store.overview import JobBrief, NodeSpan
-from windlass.spec import compile_plan, read_definition
-from windlass.views.statistics import (
-    BUCKETS_MAX,
-    CriticalPath,
-    activity_buckets,
-    bucket_seconds,
-    critical_path,
-    duration_percentiles,
-    median_job,
-    node_statistics,
-)
-from windlass.wire import DurationsView
+from tests.api.harness import API, System
+from windlass.api.routes import statistics
 
-T0 = 1_700_000_000_000_000
-SECOND = 1_000_000
-DIAMOND = """
-workflow_id: diamond
+FAILING = """
+workflow_id: failing
 nodes:
-  start: {type: start, next: [first]}
   first: {handler: echo}
-  left: {handler: echo, dependencies: [first]}
-  right: {handler: echo, dependencies: [first]}
-  join: {handler: echo, dependencies: [left, right]}
-  end: {type: end, dependencies: [join]}
+  second: {handler: fail, dependencies: [first], params: {message: "no", retryable: false}}
 """
 
 
-def plan(text: str = DIAMOND) -> Plan:
-    return compile_plan(read_definition(text)[0], 1)
+async def answer(system: System, path: str, **query: Any) -> dict[str, Any]:
+    response = await system.client.get(f"{API}{path}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
-def job(job_id: str, status: str = "completed", start: float | None = 0.0, end: float | None = 1.0) -> JobBrief:
-    started = None if start is None else T0 + round(start * SECOND)
-    ended = None if end is None else T0 + round(end * SECOND)
-    return JobBrief(job_id, "diamond", 1, status, T0, started, ended)
+async def test_statistics_cover_the_last_jobs(system: System) -> None:
+    await system.deploy()
+    for _ in range(3):
+        await system.ended(await system.submit())
+
+    result = await answer(system, "/workflows/chain/statistics")
+
+    assert {name: result[name] for name in ("workflow_id", "jobs", "completed", "failed", "cancelled")} == {
+        "workflow_id": "chain", "jobs": 3, "completed": 3, "failed": 0, "cancelled": 0,
+    }  # fmt: skip
+    durations = result["duration_seconds"]
+    assert 0 < durations["p50"] <= durations["p95"] <= durations["max"]
+    assert [(node["node_id"], node["runs"]) for node in result["nodes"]] == [("first", 3), ("second", 3)]
+    assert result["critical_path"] == ["first", "second"]
+    assert sum(node["share_of_critical_path"] for node in result["nodes"]) == pytest.approx(1.0, abs=0.001)
 
 
-def span(
-    node_id: str,
-    start: float | None,
-    end: float | None,
-    status: str = "completed",
-    *,
-    job_id: str = "j",
-    attempt: int = 1,
-) -> NodeSpan:
-    started = None if start is None else T0 + round(start * SECOND)
-    ended = None if end is None else T0 + round(end * SECOND)
-    return NodeSpan(job_id, node_id, status, attempt, started, ended)
+async def test_statistics_count_failures_and_apply_filters(system: System) -> None:
+    await system.deploy_text(FAILING)
+    for _ in range(2):
+        await system.ended(await system.submit("failing"))
+    await system.deploy_text(FAILING + "  third: {handler: echo, dependencies: [second]}\n")
+    await system.ended(await system.submit("failing"))
+
+    whole = await answer(system, "/workflows/failing/statistics")
+    assert (whole["jobs"], whole["failed"], [node["failed"] for node in whole["nodes"]]) == (3, 3, [0, 3, 0])
+    assert (await answer(system, "/workflows/failing/statistics", version=1))["jobs"] == 2
+    assert (await answer(system, "/workflows/failing/statistics", jobs=1))["jobs"] == 1
 
 
-# Durations
+async def test_a_workflow_that_never_ran_has_no_durations(system: System) -> None:
+    await system.deploy()
+
+    result = await answer(system, "/workflows/chain/statistics")
+
+    assert (result["jobs"], result["duration_seconds"], result["critical_path"]) == (0, None, [])
+    assert [node["runs"] for node in result["nodes"]] == [0, 0]
 
 
-def test_nothing_has_no_durations() -> None:
-    assert duration_percentiles([]) is None
+async def test_statistics_cover_fewer_jobs_with_many_nodes(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    await system.deploy()
+    for _ in range(3):
+        await system.ended(await system.submit())
+    # The chain has four nodes.
+    monkeypatch.setattr(statistics, "NODE_ROWS_MAX", 8)
+
+    assert (await answer(system, "/workflows/chain/statistics"))["jobs"] == 2
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        ([3.0], DurationsView(3.0, 3.0, 3.0)),
-        ([2.0, 1.0], DurationsView(1.0, 2.0, 2.0)),
-        ([float(n) for n in range(100, 0, -1)], DurationsView(50.0, 95.0, 100.0)),
-    ],
-)
-def test_percentiles_are_measured_values(given: Sequence[float], expected: DurationsView) -> None:
-    assert duration_percentiles(given) == expected
+async def test_statistics_of_an_unknown_workflow_are_not_found(system: System) -> None:
+    await system.deploy()
+
+    for path in ("nothing/statistics", "chain/statistics?version=2"):
+        assert (await system.client.get(f"{API}/workflows/{path}")).status_code == 404
+    assert (await system.client.get(f"{API}/workflows/chain/statistics?jobs=201")).status_code == 422
 
 
-def test_the_median_job_is_of_the_completed_ones() -> None:
-    jobs = [job("slow", end=9), job("quick", end=1), job("middle", end=4), job("broken", "failed", end=2)]
+async def test_activity_counts_submitted_and_finished_jobs(system: System) -> None:
+    await system.deploy()
+    await system.deploy_text(FAILING)
+    for workflow_id in ("chain", "chain", "failing"):
+        await system.ended(await system.submit(workflow_id))
+    waiting = await system.submit("chain", scheduled_at="2999-01-01T00:00:00Z")
 
-    assert median_job(jobs) == jobs[2]
-    assert median_job([job("a", "failed", end=2), job("b", "cancelled", start=None)]) == job("a", "failed", end=2)
-    assert median_job([job("b", "cancelled", start=None)]) is None
+    result = await answer(system, "/activity")
 
-
-# The critical path
-
-
-def test_the_critical_path_follows_the_dependency_that_finished_last() -> None:
-    spans = [
-        span("start", None, 0.0), span("first", 0.0, 1.0), span("left", 1.0, 2.0), span("right", 1.0, 7.0),
-        span("join", 7.0, 10.0), span("end", None, 10.0),
-    ]  # fmt: skip
-
-    path = critical_path(plan(), spans, T0)
-
-    assert path.node_ids == ["first", "right", "join"]
-    assert path.shares == pytest.approx({"first": 0.1, "right": 0.6, "join": 0.3})
-
-
-def test_a_failed_job_has_the_path_to_its_last_node() -> None:
-    spans = [span("first", 0.0, 1.0), span("left", 1.0, 4.0, "failed"), span("right", 1.0, None, "cancelled")]
-
-    assert critical_path(plan(), spans, T0).node_ids == ["first", "left"]
+    buckets = result["buckets"]
+    assert (result["bucket_seconds"], len(buckets), result["truncated"], result["unfinished"]) == (
+        30,
+        120,
+        False,
+        1,
+    )
+    counts = [sum(one[name] for one in buckets) for name in ("submitted", "completed", "failed", "cancelled")]
+    assert counts == [4, 2, 1, 0]
+    assert max(one["p95_seconds"] or 0 for one in buckets) > 0
+    assert [one["at"] for one in buckets] == sorted(one["at"] for one in buckets)
+    await system.client.post(f"{API}/jobs/{waiting}/cancel")
+    assert sum(one["cancelled"] for one in (await answer(system, "/activity", minutes=2))["buckets"]) == 1
 
 
-def test_no_nodes_have_no_critical_path() -> None:
-    assert critical_path(plan(), [], T0) == CriticalPath([], {})
+async def test_activity_is_marked_as_truncated_with_too_many_jobs(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await system.deploy()
+    for _ in range(3):
+        await system.ended(await system.submit())
+    monkeypatch.setattr(statistics, "ACTIVE_MAX", 2)
+
+    result = await answer(system, "/activity", minutes=1)
+
+    assert (result["truncated"], sum(one["submitted"] for one in result["buckets"])) == (True, 2)
 
 
-def test_a_critical_path_without_duration_has_no_shares() -> None:
-    assert critical_path(plan(), [span("first", 0.0, 0.0)], T0).shares == {"first": 0.0}
-
-
-# Nodes
-
-
-def test_node_statistics_are_in_the_order_of_the_plan() -> None:
-    spans = [
-        span("first", 0, 1), span("first", 0, 3, "failed", job_id="k"), span("left", 1, 2, attempt=3),
-        span("start", None, 0), span("right", None, 2, "skipped"),
-    ]  # fmt: skip
-
-    found = node_statistics(plan(), spans, CriticalPath(["first", "left"], {"first": 0.25, "left": 0.75}))
-
-    assert [(one.node_id, one.runs, one.failed, one.retried, one.share_of_critical_path) for one in found] == [
-        ("first", 2, 1, 0, 0.25),
-        ("left", 1, 0, 1, 0.75),
-        ("right", 0, 0, 0, 0.0),
-        ("join", 0, 0, 0, 0.0),
-    ]
-    assert [one.duration_seconds for one in found[:3]] == [
-        DurationsView(1.0, 3.0, 3.0),
-        DurationsView(1.0, 1.0, 1.0),
-        None,
-    ]
-
-
-def test_nodes_of_earlier_versions_are_last() -> None:
-    found = node_statistics(plan(), [span("before", 0, 2), span("begin", None, 0)], CriticalPath([], {}))
-
-    assert [one.node_id for one in found][-2:] == ["join", "before"]
-
-
-# Charts
-
-
-@pytest.mark.parametrize(("minutes", "step"), [(1, 1), (2, 1), (3, 2), (60, 30), (61, 60), (1_440, 720)])
-def test_a_chart_has_as_many_intervals_as_allowed(minutes: int, step: int) -> None:
-    assert bucket_seconds(minutes * 60) == step
-    assert minutes * 60 <= step * BUCKETS_MAX
-
-
-def test_jobs_are_counted_in_their_interval() -> None:
-    jobs = [
-        JobBrief("a", "w", 1, "completed", T0, T0, T0 + 12 * SECOND),
-        JobBrief("b", "w", 1, "failed", T0 + 5 * SECOND, T0 + 6 * SECOND, T0 + 14 * SECOND),
-        JobBrief("c", "w", 1, "cancelled", T0 + 19 * SECOND, T0 + 19 * SECOND, T0 + 25 * SECOND),
-        JobBrief("d", "w", 1, "running", T0 + 29 * SECOND, T0 + 29 * SECOND),
-        JobBrief("earlier", "w", 1, "completed", T0 - SECOND, T0 - SECOND, T0),
-        JobBrief("later", "w", 1, "completed", T0, T0, T0 + 30 * SECOND),
-    ]
-
-    first, second, third = activity_buckets(jobs, T0, 10, 3)
-
-    assert (first.at, second.at) == ("2023-11-14T22:13:20.000000Z", "2023-11-14T22:13:30.000000Z")
-    assert (first.submitted, first.completed, first.p50_seconds, first.p95_seconds) == (3, 1, 1.0, 1.0)
-    assert (second.submitted, second.completed, second.failed) == (1, 1, 1)
-    assert (second.p50_seconds, second.p95_seconds) == (8.0, 12.0)
-    assert (third.submitted, third.cancelled, third.completed, third.p50_seconds) == (1, 1, 0, None)
-
-
-def test_empty_intervals_are_included() -> None:
-    found = activity_buckets([], T0, 5, 12)
-
-    assert len(found) == 12
-    assert {(one.submitted, one.completed, one.p50_seconds) for one in found} == {(0, 0, None)}
+@pytest.mark.parametrize("minutes", [0, 1_441, "x"])
+async def test_activity_covers_at_most_a_day(system: System, minutes: object) -> None:
+    assert (await system.client.get(f"{API}/activity?minutes={minutes}")).status_code == 422

@@ -284,7 +284,7 @@ async def test_an_output_of_the_maximum_depth_is_accepted(server: Server) -> Non
 
 
 def emitted(task: dict[str, Any], event_type: str, **rest: object) -> dict[str, object]:
-    """An event as a worker of that kind sends it, with all that is passed over."""
+    """Return an event as workers of another system send it, with fields that are ignored."""
     return {
         "execution_id": task["job_id"],
         "catalog_id": 789,

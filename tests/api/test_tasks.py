@@ -45,7 +45,7 @@ async def test_a_claimed_task_has_all_fields(server: Server) -> None:
 
 async def test_a_claim_waits_for_a_task(server: Server) -> None:
     claim = asyncio.create_task(server.claim())
-    await server.broker.asked("worker-xyz")
+    await server.broker.claim_received("worker-xyz")
 
     job_id = await server.submit("far_work")
 
@@ -84,7 +84,7 @@ async def test_a_claimed_node_runs(server: Server) -> None:
 
 async def test_the_task_of_a_disconnected_claim_goes_to_another_worker(server: Server) -> None:
     claim = asyncio.create_task(server.claim(worker_id="gone"))
-    await server.broker.asked("gone")
+    await server.broker.claim_received("gone")
     claim.cancel()
     await asyncio.wait((claim,))
 
@@ -97,7 +97,7 @@ async def test_the_task_of_a_disconnected_claim_goes_to_another_worker(server: S
 async def test_claims_end_when_the_server_stops(tmp_path: Path) -> None:
     async with serving(tmp_path) as server:
         claim = asyncio.create_task(server.claim(wait="60s"))
-        await server.broker.asked("worker-xyz")
+        await server.broker.claim_received("worker-xyz")
 
     assert await claim == []
 
@@ -188,7 +188,7 @@ async def test_a_worker_with_heartbeats_keeps_its_task(server: Server) -> None:
 async def test_a_task_missing_from_heartbeats_is_reassigned(
     server: Server,
 ) -> None:
-    # As when the answer to the claim was lost on its way.
+    # As if the response to the claim was lost.
     task = await server.claimed()
     server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
     await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": []})

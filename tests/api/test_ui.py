@@ -113,7 +113,7 @@ async def test_nothing_can_be_posted_to_the_ui(ui: httpx2.AsyncClient) -> None:
 
 async def test_the_ui_is_served_to_known_hosts_only(tmp_path: Path, built: Path) -> None:
     async with System.running(tmp_path, worker=False, ui_folder=built) as system:
-        response = await system.reaching("http://evil.example").get("/")
+        response = await system.new_client("http://evil.example").get("/")
 
     assert response.status_code == 421
 

@@ -107,7 +107,7 @@ async def test_the_retry_of_an_iteration_has_retry_meta(server: Server) -> None:
     job_id = await server.submit("each")
     first, _ = await server.claim(max_tasks=2)
     await report(server, first, status="failed", error="not yet")
-    # While it waits, another takes its place.
+    # While it waits, another iteration is dispatched.
     (third,) = await server.claim()
     await report(server, third, "three")
 
@@ -190,10 +190,10 @@ async def test_an_emitted_context_is_stored_without_credentials(server: Server) 
     await server.happened(job_id, "node_completed")
 
     (event,) = [one for one in await server.store.jobs.events(job_id) if one.type == "node_completed"]
-    told = (await server.get(f"/jobs/{job_id}/events", after=event.seq - 1, limit=1))["items"][0]
+    listed = (await server.get(f"/jobs/{job_id}/events", after=event.seq - 1, limit=1))["items"][0]
 
     assert event.context is not None
-    assert told["context"] == {
+    assert listed["context"] == {
         "vars": {"user": "u", "token": "***"},
         "rows": {"_truncated": True, "_size": 20_002},
     }

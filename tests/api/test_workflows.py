@@ -13,7 +13,7 @@ YAML = {"content-type": "application/yaml"}
 BROKEN = """
 workflow_id: broken
 nodes:
-  a: {handler: echo, dependencies: [b, nobody]}
+  a: {handler: echo, dependencies: [b, absent]}
   b: {handler: echo, dependencies: [a]}
   c: {handler: echo, tiemout_seconds: 3}
 """
@@ -49,7 +49,7 @@ async def test_an_invalid_document_is_refused_with_all_positions(client: httpx2.
     errors = response.json()["errors"]
     assert len(errors) >= 2
     assert all(error["line"] > 0 and error["column"] > 0 for error in errors)
-    assert any("nobody" in error["message"] for error in errors)
+    assert any("absent" in error["message"] for error in errors)
     assert any("timeout_seconds" in (error.get("hint") or "") for error in errors)
 
 
@@ -118,8 +118,10 @@ async def test_versions_are_shown_newest_first_and_one_by_one(system: System, cl
     assert newest["version"] == 2
 
 
-@pytest.mark.parametrize("path", ["nobody", "nobody/versions", "nobody/versions/1", "chain/versions/7"])
-async def test_what_does_not_exist_is_not_found(system: System, client: httpx2.AsyncClient, path: str) -> None:
+@pytest.mark.parametrize("path", ["absent", "absent/versions", "absent/versions/1", "chain/versions/7"])
+async def test_unknown_workflows_and_versions_are_not_found(
+    system: System, client: httpx2.AsyncClient, path: str
+) -> None:
     await system.deploy()
 
     response = await client.get(f"{API}/workflows/{path}")

@@ -56,7 +56,7 @@ nodes:
 
 
 class SetClock:
-    """The machine's clock, which can be set forward."""
+    """The system clock, which can be set forward."""
 
     def __init__(self) -> None:
         self._machine = SystemClock()
@@ -72,33 +72,33 @@ class SetClock:
         await asyncio.sleep(seconds)
 
 
-class HeardBroker(MemoryBroker):
-    """A broker that tells tests who asked it for work."""
+class ObservedBroker(MemoryBroker):
+    """A broker that records which workers have sent a claim."""
 
     def __init__(self, clock: SetClock) -> None:
         super().__init__(clock)
-        self._asked: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+        self._claimed: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
     ) -> Sequence[TaskClaim]:
-        self._asked[worker_id].set()
+        self._claimed[worker_id].set()
         return await super().claim(worker_id, queues, limit, wait_seconds)
 
-    async def asked(self, worker_id: str) -> None:
-        """Return once a worker has asked."""
+    async def claim_received(self, worker_id: str) -> None:
+        """Wait until a worker has sent a claim."""
         async with asyncio.timeout(ENDS_SECONDS):
-            await self._asked[worker_id].wait()
+            await self._claimed[worker_id].wait()
 
 
 class Server:
-    """What one process holds, and a client that talks to it."""
+    """The parts of one server process, and a client of it."""
 
     def __init__(
         self,
         store: SqliteStore,
         artifacts: MemoryArtifacts,
-        broker: HeardBroker,
+        broker: ObservedBroker,
         clock: SetClock,
         engine: Engine,
         client: httpx2.AsyncClient,
@@ -132,8 +132,8 @@ class Server:
         return (await self.engine.jobs.submit(SubmitRequest(workflow_id, input_data, 1))).job.spec.job_id
 
     async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
-        wanted = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
-        return (await self.post("/tasks/claim", wanted))["tasks"]
+        body = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
+        return (await self.post("/tasks/claim", body))["tasks"]
 
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
@@ -149,25 +149,25 @@ class Server:
         return None if row.error is None else msgspec.json.decode(row.error)
 
     async def claimed(self, workflow_id: str = "far_work") -> dict[str, Any]:
-        """The one task of a new job, in the hands of an HTTP worker."""
+        """Submit a job and claim its only task."""
         await self.submit(workflow_id)
         (task,) = await self.claim()
         return task
 
     async def happened(self, job_id: str, event_type: str) -> None:
-        """Return once the job has such an event."""
-        with self.engine.jobs.subscribe(job_id) as news:
+        """Wait until the job has an event of this type."""
+        with self.engine.jobs.subscribe(job_id) as changed:
             async with asyncio.timeout(ENDS_SECONDS):
                 while event_type not in await self.events(job_id):
-                    await news.wait()
-                    news.clear()
+                    await changed.wait()
+                    changed.clear()
 
     async def events(self, job_id: str) -> list[str]:
         return [event.type for event in await self.store.jobs.events(job_id)]
 
 
 def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[str, object]:
-    """A callback's body for a claimed task."""
+    """Return the body of a result for a claimed task."""
     names = {name: task[name] for name in ("task_id", "job_id", "node_id")}
     return {**names, "status": "completed", "output": output, "worker_id": "worker-xyz", **rest}
 
@@ -176,12 +176,12 @@ def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[
 async def serving(
     folder: Path, handlers: dict[str, Handler] | None = None, queues: Sequence[str] = ("default",), port: int = 0
 ) -> AsyncIterator[Server]:
-    """A running server, with a worker that serves the queues named."""
+    """Start a server with a worker for the given queues."""
     clock = SetClock()
     async with AsyncExitStack() as stack:
         store = await SqliteStore.open(str(folder / "server.db"), clock)
         stack.push_async_callback(store.close)
-        broker = HeardBroker(clock)
+        broker = ObservedBroker(clock)
         plans = Plans(store, compile_stored)
         artifacts = MemoryArtifacts()
         engine = Engine(
@@ -204,12 +204,12 @@ async def serving(
             writing = asyncio.create_task(logs.run())
             stack.push_async_callback(_closed, logs, writing)
             worker = Worker(
-                broker, registry, clock, worker_id="inside", log_sink=logs, artifacts=artifacts,
+                broker, registry, clock, worker_id="internal", log_sink=logs, artifacts=artifacts,
                 **worker_options(queues=queues, processes=1),
             )  # fmt: skip
             working = asyncio.create_task(worker.run())
             stack.push_async_callback(_stopped, worker, working)
-        # Closed after the server, so that what is under way at its stop is still answered.
+        # Closed after the server, so that open requests are still answered.
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
@@ -234,7 +234,7 @@ async def _listening(state: ApiState, port: int) -> AsyncIterator[str]:
     with socket.socket() as bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", port))
-        # Who connects before the server accepts waits in line: nobody needs to know when it is up.
+        # Connections before the server is ready wait in the backlog.
         bound.listen()
         app = create_app(state)
         config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5)

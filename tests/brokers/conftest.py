@@ -1,4 +1,4 @@
-"""Several brokers on one server, as engines and workers in different processes have them."""
+"""Several brokers on one server, like those of engines and workers in different processes."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Whole jobs over brokers on servers, also when the servers are flushed."""
+"""Jobs over brokers on servers, also when the servers are flushed."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.contracts.done_listener import subscribed
 from tests.defaults import duties
 from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
-from tests.servers import tell_redis
+from tests.servers import send_redis
 from windlass.core.plan import Plan
 
 JOBS = 20
@@ -25,14 +25,14 @@ def fan() -> Plan:
 
 async def emptied(site: Site) -> None:
     if site.kind == "redis":
-        await asyncio.to_thread(tell_redis, site.url, b"FLUSHALL")
+        await asyncio.to_thread(send_redis, site.url, b"FLUSHALL")
     else:
         await empty_postgres(site.url)
 
 
 @pytest.fixture
 async def on_site(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
-    """Let the harness build its processes on the site's broker."""
+    """Make the harness use a broker of the site."""
     broker = await site.open()
     monkeypatch.setattr("tests.engine.harness.MemoryBroker", lambda clock: broker)
     quick = duties(sweep_seconds=0.05, in_flight_check_seconds=0.2)

@@ -1,4 +1,4 @@
-"""The PostgreSQL broker when its server crashes, restarts or is gone."""
+"""The PostgreSQL broker when its server crashes, restarts or is unavailable."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""The Redis broker when its server is flushed, restarted, hanging or gone."""
+"""The Redis broker when its server is flushed, restarted, unresponsive or unavailable."""
 
 import asyncio
 import gc
@@ -13,7 +13,7 @@ import redis
 
 from tests.contracts.done_listener import subscribed
 from tests.contracts.test_broker import QUEUES, ids, nodes, report, task
-from tests.servers import Server, free_port, start_redis, tell_redis
+from tests.servers import Server, free_port, send_redis, start_redis
 from windlass.brokers.redis import connection
 from windlass.brokers.redis.broker import PREFIX, RedisBroker
 from windlass.core.errors import BrokerUnavailable
@@ -42,7 +42,7 @@ class Restartable:
         async with asyncio.timeout(10.0):
             while True:
                 try:
-                    return tell_redis(self.url, b"PING")
+                    return send_redis(self.url, b"PING")
                 except OSError:
                     await asyncio.sleep(0.01)
 
@@ -74,7 +74,7 @@ async def restarted(server: Restartable) -> AsyncIterator[RedisBroker]:
 async def test_tasks_can_be_published_again_after_a_flush(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("queued"), task("held", priority=1)])
     await broker.claim("w1", QUEUES, 1, 0.0)
-    tell_redis(redis_url, b"FLUSHALL")
+    send_redis(redis_url, b"FLUSHALL")
 
     assert list(await broker.missing(["queued", "held"])) == ["queued", "held"]
     assert list(await broker.extend("w1", ["held"])) == ["held"]
@@ -85,7 +85,7 @@ async def test_tasks_can_be_published_again_after_a_flush(broker: RedisBroker, r
 async def test_messages_sent_after_a_flush_are_received(broker: RedisBroker, redis_url: str) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
-    tell_redis(redis_url, b"FLUSHALL")
+    send_redis(redis_url, b"FLUSHALL")
     await broker.send(0, [Submitted("b")])
 
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
@@ -94,7 +94,7 @@ async def test_messages_sent_after_a_flush_are_received(broker: RedisBroker, red
 async def test_result_of_a_task_lost_in_a_flush_is_delivered(broker: RedisBroker, redis_url: str) -> None:
     await broker.publish([task("a")])
     await broker.claim("w1", QUEUES, 1, 0.0)
-    tell_redis(redis_url, b"FLUSHALL")
+    send_redis(redis_url, b"FLUSHALL")
     await broker.finish("w1", [report(task("a"))])
 
     assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
@@ -220,7 +220,7 @@ async def test_invalid_tasks_and_messages_are_skipped(broker: RedisBroker, redis
 
 
 async def received(broker: RedisBroker, count: int) -> list[Submitted]:
-    """Receive and acknowledge so many messages of shard 0."""
+    """Receive and acknowledge a number of messages of shard 0."""
     found: list[Any] = []
     async with asyncio.timeout(10.0):
         while len(found) < count:
@@ -236,11 +236,11 @@ async def test_pushed_and_fetched_messages_arrive_once_and_in_order(broker: Redi
     batches = [[Submitted(f"{turn}-{n}") for n in range(1 + 97 * (turn % 4))] for turn in range(60)]
     messages = [one for batch in batches for one in batch]
 
-    telling = asyncio.ensure_future(received(broker, len(messages)))
+    receiving = asyncio.ensure_future(received(broker, len(messages)))
     for batch in batches:
         await sender.send(0, batch)
 
-    assert await telling == messages
+    assert await receiving == messages
     await sender.close()
 
 

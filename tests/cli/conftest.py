@@ -1,4 +1,4 @@
-"""Fixtures for the command line: a directory of its own, and the command in this process or in another one."""
+"""Fixtures for the command line: a temporary directory, and the command in this process or in another one."""
 
 import os
 import subprocess
@@ -56,8 +56,8 @@ nodes:
 """
 
 
-class Said(NamedTuple):
-    """What a command left behind."""
+class CommandResult(NamedTuple):
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -70,7 +70,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A current folder with a few workflows, and no WINDLASS_* variables."""
+    """A current directory with a few workflows, without WINDLASS_* variables."""
     for variable in [name for name in os.environ if name.startswith("WINDLASS_")]:
         monkeypatch.delenv(variable)
     monkeypatch.chdir(tmp_path)
@@ -85,21 +85,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def windlass(folder: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """The command, in this process."""
+def windlass(folder: Path, capfd: pytest.CaptureFixture[str]) -> Callable[..., CommandResult]:
+    """Run the command in this process."""
 
-    def windlass(*arguments: str) -> Said:
+    def windlass(*arguments: str) -> CommandResult:
         capfd.readouterr()
         code = call(arguments)
         captured = capfd.readouterr()
-        return Said(code, str(captured.out), str(captured.err))
+        return CommandResult(code, str(captured.out), str(captured.err))
 
     return windlass
 
 
 @pytest.fixture
 def spawn(folder: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
-    """The command in a process of its own, which does not outlive the test."""
+    """Start the command in another process, which is killed at the end of the test."""
     processes: list[subprocess.Popen[str]] = []
 
     def spawn(*arguments: str) -> "subprocess.Popen[str]":

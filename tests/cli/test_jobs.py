@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -19,10 +19,10 @@ def ran(windlass: Windlass) -> list[str]:
 
 @pytest.mark.parametrize("command", ["list", "show", "events", "logs"])
 def test_a_missing_database_is_reported(windlass: Windlass, command: str) -> None:
-    said = windlass("jobs", command)
+    result = windlass("jobs", command)
 
-    assert said.code == 2
-    assert ".windlass/windlass.db" in said.err
+    assert result.code == 2
+    assert ".windlass/windlass.db" in result.err
 
 
 def test_jobs_are_listed_newest_first(windlass: Windlass, ran: list[str]) -> None:
@@ -51,10 +51,10 @@ def test_jobs_are_filtered(windlass: Windlass, ran: list[str], flags: tuple[str,
 
 
 def test_jobs_are_printed_as_a_table(windlass: Windlass, ran: list[str]) -> None:
-    said = windlass("jobs", "list")
+    result = windlass("jobs", "list")
 
-    assert all(job_id in said.out for job_id in ran)
-    assert "failed" in said.out
+    assert all(job_id in result.out for job_id in ran)
+    assert "failed" in result.out
 
 
 def test_a_job_is_shown_with_its_nodes_and_result(windlass: Windlass, ran: list[str]) -> None:
@@ -70,17 +70,17 @@ def test_the_newest_job_is_shown_by_default(windlass: Windlass, ran: list[str]) 
 
 
 def test_a_failed_job_is_shown_with_its_error(windlass: Windlass, ran: list[str]) -> None:
-    said = windlass("jobs", "show", ran[1])
+    result = windlass("jobs", "show", ran[1])
 
-    assert said.code == 0
-    assert "error: node boom: broken: it is broken" in said.out
+    assert result.code == 0
+    assert "error: node boom: broken: it is broken" in result.out
 
 
 def test_an_unknown_job_is_reported(windlass: Windlass, ran: list[str]) -> None:
-    said = windlass("jobs", "show", "nobody")
+    result = windlass("jobs", "show", "absent")
 
-    assert said.code == 2
-    assert "nobody" in said.err
+    assert result.code == 2
+    assert "absent" in result.err
 
 
 def test_events_are_listed_in_order(windlass: Windlass, ran: list[str]) -> None:
@@ -106,18 +106,18 @@ def test_events_are_listed_after_a_sequence_number(windlass: Windlass, ran: list
 
 
 def test_events_are_printed_as_a_table(windlass: Windlass, ran: list[str]) -> None:
-    said = windlass("jobs", "events", ran[1])
+    result = windlass("jobs", "events", ran[1])
 
-    assert "node_failed" in said.out
-    assert "broken: it is broken" in said.out
+    assert "node_failed" in result.out
+    assert "broken: it is broken" in result.out
 
 
 def test_logs_contain_the_output_of_tasks(windlass: Windlass, folder: Path) -> None:
-    (folder / "said.yaml").write_text(
-        "workflow_id: said\nnodes:\n  a: {handler: shell, params: {command: [echo, one]}}\n"
+    (folder / "echoing.yaml").write_text(
+        "workflow_id: echoing\nnodes:\n  a: {handler: shell, params: {command: [echo, one]}}\n"
         "  b: {handler: shell, dependencies: [a], params: {command: [echo, two]}}\n"
     )
-    windlass("run", "said.yaml", "--json")
+    windlass("run", "echoing.yaml", "--json")
 
     lines = windlass("jobs", "logs", "--json").json["items"]
     of_b = windlass("jobs", "logs", "--node", "b")
@@ -127,14 +127,14 @@ def test_logs_contain_the_output_of_tasks(windlass: Windlass, folder: Path) -> N
 
 
 def test_logs_of_an_unknown_job_are_reported(windlass: Windlass, ran: list[str]) -> None:
-    said = windlass("jobs", "logs", "nobody")
+    result = windlass("jobs", "logs", "absent")
 
-    assert said.code == 2
-    assert "nobody" in said.err
+    assert result.code == 2
+    assert "absent" in result.err
 
 
 def test_server_and_database_cannot_be_combined(windlass: Windlass) -> None:
-    said = windlass("jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db")
+    result = windlass("jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db")
 
-    assert said.code == 2
-    assert "leave one out" in said.err
+    assert result.code == 2
+    assert "leave one out" in result.err

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 from tests.cli.test_drawing import plan_of
 from windlass.cli.output.event_data import LoopCounts, format_counts
 from windlass.cli.output.live import LiveDisplay
@@ -16,7 +16,7 @@ from windlass.cli.output.plain import PlainDisplay
 from windlass.cli.output.progress import JobProgress
 from windlass.core.events import Event
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 T0 = 1_800_000_000_000_000
 SECOND = 1_000_000
@@ -53,18 +53,18 @@ def event(kind: str, index: int | None = None, seconds: float = 0, **data: objec
     return Event(1, kind, "each", index, T0 + round(seconds * SECOND), body)
 
 
-def loop_at_work(total: int, ended: int) -> list[Event]:
+def running_loop(total: int, ended: int) -> list[Event]:
     began = event("iterator_started", total_iterations=total, attempt_number=1)
     tasks = [event("iteration_completed", index, index / 1_000) for index in range(ended)]
     return [event("node_dispatched", attempt_number=1), began, event("node_started"), *tasks]
 
 
-# While it runs
+# During the job
 
 
 def test_iterations_are_counted() -> None:
     progress = JobProgress(plan_of({"each": []}))
-    for one in [*loop_at_work(9, 4), event("iteration_failed", 5), event("iteration_skipped", 6)]:
+    for one in [*running_loop(9, 4), event("iteration_failed", 5), event("iteration_skipped", 6)]:
         progress.apply(one)
 
     node = progress.nodes["each"]
@@ -76,7 +76,7 @@ def test_iterations_are_counted() -> None:
 
 def test_a_retry_counts_failed_iterations_again() -> None:
     progress = JobProgress(plan_of({"each": []}))
-    for one in [*loop_at_work(9, 4), event("iteration_failed", 5), event("iteration_cancelled", 6)]:
+    for one in [*running_loop(9, 4), event("iteration_failed", 5), event("iteration_cancelled", 6)]:
         progress.apply(one)
 
     progress.apply(event("iterator_started", total_iterations=9, left=5))
@@ -86,7 +86,7 @@ def test_a_retry_counts_failed_iterations_again() -> None:
 
 def test_a_restarted_loop_starts_its_counts_at_zero() -> None:
     progress = JobProgress(plan_of({"each": []}))
-    for one in loop_at_work(9, 9):
+    for one in running_loop(9, 9):
         progress.apply(one)
 
     progress.apply(event("iterator_started", total_iterations=3))
@@ -97,11 +97,11 @@ def test_a_restarted_loop_starts_its_counts_at_zero() -> None:
 def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainDisplay(JobProgress(plan_of({"each": []})))
 
-    for one in [*loop_at_work(10_000, 9_000), event("node_completed", None, 10, attempt_number=1)]:
+    for one in [*running_loop(10_000, 9_000), event("node_completed", None, 10, attempt_number=1)]:
         view.show(one)
 
-    told = [line[14:] for line in capsys.readouterr().out.splitlines()]
-    assert told == [
+    lines = [line[14:] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
         "each  started",
         "each  2,001/10,000",
         "each  4,001/10,000",
@@ -113,7 +113,7 @@ def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture
 
 def test_the_live_display_has_one_line_per_loop() -> None:
     progress = JobProgress(plan_of({"each": []}))
-    for one in [*loop_at_work(10_000, 3_410), event("iteration_failed", 1), event("iteration_failed", 2)]:
+    for one in [*running_loop(10_000, 3_410), event("iteration_failed", 1), event("iteration_failed", 2)]:
         progress.apply(one)
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
     console.print(LiveDisplay(progress, console).render())
@@ -127,40 +127,40 @@ def test_the_live_display_has_one_line_per_loop() -> None:
 def test_a_run_of_many_iterations_prints_few_lines(windlass: Windlass, folder: Path) -> None:
     (folder / "many.yaml").write_text(MANY)
 
-    said = windlass("run", "many.yaml", "-i", f"items={list(range(2_000))}")
+    result = windlass("run", "many.yaml", "-i", f"items={list(range(2_000))}")
 
-    lines = said.out[: said.out.index("{")].splitlines()
-    assert said.code == 0
+    lines = result.out[: result.out.index("{")].splitlines()
+    assert result.code == 0
     assert "each  completed 2,000/2,000 in" in lines[-2]
     assert len(lines) < 30
 
 
-# StopMode
+# After the job
 
 
 def test_run_prints_loops_as_json(windlass: Windlass, folder: Path) -> None:
     (folder / "loop.yaml").write_text(LOOP)
 
-    said = windlass("run", "loop.yaml", "--json").json
+    result = windlass("run", "loop.yaml", "--json").json
 
-    assert said["result_data"] == {"each": [12, None, 6, 3]}
-    assert said["nodes"]["each"]["loop"] == {
+    assert result["result_data"] == {"each": [12, None, 6, 3]}
+    assert result["nodes"]["each"]["loop"] == {
         "total": 4, "begun": 4, "completed": 3, "failed": 1, "skipped": 0, "running": 0, "waiting": 0, "cancelled": 0,
     }  # fmt: skip
 
 
 def test_a_job_is_shown_with_the_counts_of_its_loops(windlass: Windlass, looped: str) -> None:
-    said = windlass("jobs", "show", looped)
+    result = windlass("jobs", "show", looped)
 
-    assert "4/4, 1 failed" in said.out
+    assert "4/4, 1 failed" in result.out
 
 
 def test_iterations_are_listed(windlass: Windlass, looped: str) -> None:
-    said = windlass("jobs", "iterations", looped, "each")
+    result = windlass("jobs", "iterations", looped, "each")
 
-    rows = [line.split() for line in said.out.splitlines()[1:]]
+    rows = [line.split() for line in result.out.splitlines()[1:]]
     assert [row[:2] for row in rows] == [["0", "completed"], ["1", "failed"], ["2", "completed"], ["3", "completed"]]
-    assert "ZeroDivisionError" in said.out
+    assert "ZeroDivisionError" in result.out
 
 
 def test_iterations_are_filtered_by_status(windlass: Windlass, looped: str) -> None:
@@ -178,10 +178,10 @@ def test_the_number_of_listed_iterations_is_limited(windlass: Windlass, looped: 
 
 @pytest.mark.parametrize("node", ["nothing", "eahc"])
 def test_an_unknown_node_is_reported(windlass: Windlass, looped: str, node: str) -> None:
-    said = windlass("jobs", "iterations", looped, node)
+    result = windlass("jobs", "iterations", looped, node)
 
-    assert said.code == 2
-    assert f"has no node {node!r}" in said.err
+    assert result.code == 2
+    assert f"has no node {node!r}" in result.err
 
 
 def test_logs_are_filtered_by_iteration(windlass: Windlass, looped: str) -> None:
@@ -191,9 +191,9 @@ def test_logs_are_filtered_by_iteration(windlass: Windlass, looped: str) -> None
 
 
 def test_events_name_iterations(windlass: Windlass, looped: str) -> None:
-    said = windlass("jobs", "events", looped)
+    result = windlass("jobs", "events", looped)
 
-    rows = [" ".join(line.split()) for line in said.out.splitlines()]
+    rows = [" ".join(line.split()) for line in result.out.splitlines()]
     assert any("iterator_started each 1 4 iterations, sequential, 1 at once" in row for row in rows)
     assert any("iteration_failed each[1] 1 ZeroDivisionError" in row for row in rows)
     assert any("iterator_completed each 4/4, 1 failed" in row for row in rows)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 from tests.cli.test_loop_output import LARGE, LOOP
 from tests.cli.test_server import Spawn, stop, up
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def windlass_on(spawn: Spawn, windlass: Windlass, folder: Path, monkeypatch: pyt
 
 
 def test_a_loop_is_followed_and_its_iterations_listed(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "loop", "--wait")
+    result = windlass_on("trigger", "loop", "--wait")
     job_id = windlass_on("jobs", "list", "--json").json["items"][0]["job_id"]
     listed = windlass_on("jobs", "iterations", job_id, "each", "--status", "failed", "--json").json["items"]
     lines = windlass_on("jobs", "logs", job_id, "--index", "3", "--follow").out
 
-    assert "completed 4/4, 1 failed" in said.out
+    assert "completed 4/4, 1 failed" in result.out
     assert [task["index"] for task in listed] == [1]
     assert lines.splitlines()[0].endswith("each[3]  info     dividing by 4")
 
@@ -46,16 +46,16 @@ def test_large_outputs_are_printed_completely(windlass_on: Windlass) -> None:
 
 
 def test_outputs_beyond_the_limit_are_printed_by_their_size(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "large", "-i", f"length={16 << 20}", "--wait", "--json").json
+    result = windlass_on("trigger", "large", "-i", f"length={16 << 20}", "--wait", "--json").json
 
-    assert said["result_data"]["make"] == {"_truncated": True, "_size": (16 << 20) + 2}
-    assert said["result_data"]["small"] == {"echoed_params": {"n": 1}}
+    assert result["result_data"]["make"] == {"_truncated": True, "_size": (16 << 20) + 2}
+    assert result["result_data"]["small"] == {"echoed_params": {"n": 1}}
 
 
 def test_watch_prints_one_event_per_line(windlass_on: Windlass) -> None:
     windlass_on("trigger", "loop", "--wait", "--json")
 
-    said = windlass_on("jobs", "watch", "--json")
+    result = windlass_on("jobs", "watch", "--json")
 
-    assert said.out.count('"event_type":"iteration_completed"') == 3
-    assert said.out.count('"iterator_name":"n"') >= 12
+    assert result.out.count('"event_type":"iteration_completed"') == 3
+    assert result.out.count('"iterator_name":"n"') >= 12

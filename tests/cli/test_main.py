@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 from windlass import __version__
 from windlass.cli import main
 
@@ -17,7 +17,7 @@ STARTS = 5
 START_SECONDS_MAX = 0.25
 HEAVY = {"apsw", "asyncio", "httpx2", "jinja2", "rich", "starlette", "uvicorn", "yaml"}
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 
 def test_the_version_is_printed(windlass: Windlass) -> None:
@@ -49,28 +49,28 @@ def test_every_command_has_help(windlass: Windlass) -> None:
 
 
 def test_an_unknown_command_is_rejected(windlass: Windlass) -> None:
-    said = windlass("rum")
+    result = windlass("rum")
 
-    assert said.code == 2
-    assert "rum" in said.err
+    assert result.code == 2
+    assert "rum" in result.err
 
 
 def test_a_missing_file_is_reported(windlass: Windlass) -> None:
-    said = windlass("run", "nowhere.yaml")
+    result = windlass("run", "nowhere.yaml")
 
-    assert said.code == 2
-    assert "nowhere.yaml" in said.err
+    assert result.code == 2
+    assert "nowhere.yaml" in result.err
 
 
 def test_all_invalid_settings_are_reported(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_WORKER__THREDS", "3")
     monkeypatch.setenv("WINDLASS_WORKER__PROCESSES", "none")
 
-    said = windlass("run", "echo.yaml")
+    result = windlass("run", "echo.yaml")
 
-    assert said.code == 2
-    assert "did you mean WINDLASS_WORKER__THREADS?" in said.err
-    assert "WINDLASS_WORKER__PROCESSES: invalid value 'none'" in said.err
+    assert result.code == 2
+    assert "did you mean WINDLASS_WORKER__THREADS?" in result.err
+    assert "WINDLASS_WORKER__PROCESSES: invalid value 'none'" in result.err
 
 
 def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> None:
@@ -84,12 +84,12 @@ def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> No
 
 def test_an_internal_error_is_reported_with_its_traceback(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: object) -> None:
-        raise ZeroDivisionError("nobody thought of this")
+        raise ZeroDivisionError("unexpected")
 
     monkeypatch.setattr(main.cli, "main", broken)
 
-    said = windlass("config")
+    result = windlass("config")
 
-    assert said.code == 1
-    assert "please report it" in said.err
-    assert "Traceback" in said.err
+    assert result.code == 1
+    assert "please report it" in result.err
+    assert "Traceback" in result.err

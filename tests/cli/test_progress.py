@@ -23,7 +23,7 @@ def event(seq: int, kind: str, node_id: str | None = None, seconds: float = 0, *
     return Event(seq, kind, node_id, None, T0 + round(seconds * SECOND), body)
 
 
-def diamond_at_work() -> list[Event]:
+def running_diamond() -> list[Event]:
     return [
         event(1, "job_created"),
         event(2, "node_ready", "left"),
@@ -50,7 +50,7 @@ def picture(progress: JobProgress) -> str:
 def test_events_change_the_counts() -> None:
     progress = JobProgress(plan_of(DIAMOND))
 
-    for one in diamond_at_work():
+    for one in running_diamond():
         progress.apply(one)
 
     assert (progress.finished, progress.total, progress.status) == (1, 3, "running")
@@ -69,12 +69,12 @@ def test_start_and_end_are_not_counted() -> None:
 def test_plain_lines_contain_retries_and_completions(capsys: pytest.CaptureFixture[str]) -> None:
     view = PlainDisplay(JobProgress(plan_of(DIAMOND)))
 
-    for one in diamond_at_work():
+    for one in running_diamond():
         view.show(one)
 
-    told = [line[14:] for line in capsys.readouterr().out.splitlines()]
-    assert told[2] == "left   retrying: busy: no, next attempt in 2.00 s"
-    assert told[4] == "left   completed in 3.50 s (attempt 2)"
+    lines = [line[14:] for line in capsys.readouterr().out.splitlines()]
+    assert lines[2] == "left   retrying: busy: no, next attempt in 2.00 s"
+    assert lines[4] == "left   completed in 3.50 s (attempt 2)"
 
 
 def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +93,7 @@ def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.Captu
 
 def test_the_live_display_lists_every_node_of_a_small_graph() -> None:
     progress = JobProgress(plan_of(DIAMOND))
-    for one in diamond_at_work():
+    for one in running_diamond():
         progress.apply(one)
 
     shown = picture(progress)

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.conftest import ENDS_SECONDS, Said
+from tests.cli.conftest import ENDS_SECONDS, CommandResult
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 BROKEN = """\
 workflow_id: broken
@@ -34,10 +34,10 @@ nodes:
 
 
 def test_a_completed_job_exits_with_0_and_prints_its_result(windlass: Windlass) -> None:
-    said = windlass("run", "echo.yaml", "-i", "message=hello")
+    result = windlass("run", "echo.yaml", "-i", "message=hello")
 
-    assert said.code == 0
-    assert '"message": "hello"' in said.out
+    assert result.code == 0
+    assert '"message": "hello"' in result.out
 
 
 def test_without_a_terminal_transitions_are_lines_with_timestamps(windlass: Windlass) -> None:
@@ -49,16 +49,14 @@ def test_without_a_terminal_transitions_are_lines_with_timestamps(windlass: Wind
 
 
 def test_a_failed_job_exits_with_1_and_prints_the_error(windlass: Windlass) -> None:
-    said = windlass("run", "failing.yaml")
+    result = windlass("run", "failing.yaml")
 
-    assert said.code == 1
-    assert "failed: node boom: broken: it is broken" in said.err
+    assert result.code == 1
+    assert "failed: node boom: broken: it is broken" in result.err
 
 
 @pytest.mark.parametrize(("file", "code", "status"), [("echo.yaml", 0, "completed"), ("failing.yaml", 1, "failed")])
-def test_json_is_one_object_on_standard_output_and_nothing_else(
-    folder: Path, file: str, code: int, status: str
-) -> None:
+def test_json_prints_exactly_one_object_on_standard_output(folder: Path, file: str, code: int, status: str) -> None:
     command = [sys.executable, "-m", "windlass", "run", file, "--json", "-i", "n=1"]
 
     ran = subprocess.run(command, capture_output=True, cwd=folder, timeout=ENDS_SECONDS, check=False)
@@ -75,7 +73,7 @@ def test_json_contains_every_node_and_the_outputs(windlass: Windlass) -> None:
 
     assert printed["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
     assert printed["error"] is None
-    assert {node: told["status"] for node, told in printed["nodes"].items()} == {
+    assert {node_id: node["status"] for node_id, node in printed["nodes"].items()} == {
         "start": "completed",
         "echo_handler": "completed",
         "end": "completed",
@@ -123,29 +121,29 @@ def test_pairs_override_the_input_file(windlass: Windlass, folder: Path, name: s
 def test_an_input_file_without_an_object_is_rejected(windlass: Windlass, folder: Path, content: str) -> None:
     (folder / "in.yaml").write_text(content)
 
-    said = windlass("run", "echo.yaml", "--input", "in.yaml")
+    result = windlass("run", "echo.yaml", "--input", "in.yaml")
 
-    assert said.code == 2
-    assert said.err.startswith("in.yaml:")
+    assert result.code == 2
+    assert result.err.startswith("in.yaml:")
 
 
 def test_an_input_without_a_value_is_rejected(windlass: Windlass) -> None:
-    said = windlass("run", "echo.yaml", "-i", "lonely")
+    result = windlass("run", "echo.yaml", "-i", "lonely")
 
-    assert said.code == 2
-    assert "expected KEY=VALUE: 'lonely'" in said.err
+    assert result.code == 2
+    assert "expected KEY=VALUE: 'lonely'" in result.err
 
 
 def test_an_invalid_document_exits_with_2_and_lists_all_problems(windlass: Windlass, folder: Path) -> None:
     (folder / "broken.yaml").write_text(BROKEN)
 
-    said = windlass("run", "broken.yaml")
+    result = windlass("run", "broken.yaml")
 
-    places = [line.split(": ")[0] for line in said.err.splitlines()]
-    assert said.code == 2
-    assert said.out == ""
+    places = [line.split(": ")[0] for line in result.err.splitlines()]
+    assert result.code == 2
+    assert result.out == ""
     assert {"broken.yaml:5:20", "broken.yaml:6:5"} <= set(places)
-    assert "parms" in said.err
+    assert "parms" in result.err
 
 
 def test_an_invalid_document_creates_no_database(windlass: Windlass, folder: Path) -> None:
@@ -159,39 +157,39 @@ def test_an_invalid_document_creates_no_database(windlass: Windlass, folder: Pat
 def test_an_unknown_handler_is_reported_before_the_job_starts(windlass: Windlass, folder: Path) -> None:
     (folder / "odd.yaml").write_text("workflow_id: odd\nnodes:\n  a: {handler: ecko}\n")
 
-    said = windlass("run", "odd.yaml")
+    result = windlass("run", "odd.yaml")
 
-    assert "ecko" in said.err
-    assert said.code != 0
+    assert "ecko" in result.err
+    assert result.code != 0
 
 
 @pytest.mark.parametrize("pair", ["count=0", "count=many", "other=1"])
 def test_an_input_that_does_not_match_the_schema_is_rejected(windlass: Windlass, folder: Path, pair: str) -> None:
     (folder / "strict.yaml").write_text(STRICT)
 
-    said = windlass("run", "strict.yaml", "-i", pair)
+    result = windlass("run", "strict.yaml", "-i", pair)
 
-    assert said.code == 2
-    assert "count" in said.err
+    assert result.code == 2
+    assert "count" in result.err
 
 
 def test_handlers_are_imported_from_the_current_directory(windlass: Windlass, folder: Path) -> None:
     (folder / "gate.open").touch()
 
-    said = windlass("run", "gated.yaml", "--import", "gates", "--json")
+    result = windlass("run", "gated.yaml", "--import", "gates", "--json")
 
-    assert said.code == 0
-    assert said.json["result_data"]["gate"] == {"open": True}
+    assert result.code == 0
+    assert result.json["result_data"]["gate"] == {"open": True}
 
 
 @pytest.mark.parametrize("content", ["raise ValueError('not today')", "import nothing_like_it"])
 def test_an_import_error_is_reported(windlass: Windlass, folder: Path, content: str) -> None:
     (folder / "unusable_module.py").write_text(content)
 
-    said = windlass("run", "echo.yaml", "--import", "unusable_module")
+    result = windlass("run", "echo.yaml", "--import", "unusable_module")
 
-    assert said.code == 2
-    assert "cannot import module unusable_module" in said.err
+    assert result.code == 2
+    assert "cannot import module unusable_module" in result.err
 
 
 def test_the_database_flag_selects_the_database(windlass: Windlass, folder: Path) -> None:
@@ -204,14 +202,14 @@ def test_the_database_flag_selects_the_database(windlass: Windlass, folder: Path
 def test_resume_without_an_unfinished_job_is_reported(windlass: Windlass) -> None:
     windlass("run", "echo.yaml")
 
-    said = windlass("run", "echo.yaml", "--resume")
+    result = windlass("run", "echo.yaml", "--resume")
 
-    assert said.code == 2
-    assert "no unfinished job of echo_test" in said.err
+    assert result.code == 2
+    assert "no unfinished job of echo_test" in result.err
 
 
 def test_resume_rejects_an_input(windlass: Windlass) -> None:
-    said = windlass("run", "echo.yaml", "--resume", "-i", "a=1")
+    result = windlass("run", "echo.yaml", "--resume", "-i", "a=1")
 
-    assert said.code == 2
-    assert "--resume continues a job that already has an input" in said.err
+    assert result.code == 2
+    assert "--resume continues a job that already has an input" in result.err

@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.cli.conftest import ENDS_SECONDS, Said
+from tests.cli.conftest import ENDS_SECONDS, CommandResult
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 READ_BYTES = 65_536
 
@@ -21,7 +21,7 @@ GATED = ("run", "gated.yaml", "--import", "gates")
 
 
 def started(spawn: Spawn) -> "subprocess.Popen[str]":
-    """The gated workflow, at work on its gate."""
+    """Start the gated workflow and wait until its gate is reached."""
     process = spawn(*GATED)
     assert process.stdout is not None
     for line in process.stdout:
@@ -51,10 +51,10 @@ def test_a_resumed_job_does_not_repeat_completed_nodes(
     process.communicate(timeout=ENDS_SECONDS)
     (folder / "gate.open").touch()
 
-    said = windlass(*GATED, "--resume", "--json")
+    result = windlass(*GATED, "--resume", "--json")
 
-    assert said.code == 0
-    assert said.json["result_data"]["last"] == {"echoed_params": {"done": True}}
+    assert result.code == 0
+    assert result.json["result_data"]["last"] == {"echoed_params": {"done": True}}
     assert (folder / "tally.txt").read_text() == "x"
 
 
@@ -81,10 +81,10 @@ def test_jobs_can_be_read_while_another_process_runs_them(spawn: Spawn, windlass
 def test_a_database_in_use_is_rejected(spawn: Spawn, windlass: Windlass) -> None:
     started(spawn)
 
-    said = windlass("run", "echo.yaml")
+    result = windlass("run", "echo.yaml")
 
-    assert said.code == 2
-    assert "in use by another" in said.err
+    assert result.code == 2
+    assert "in use by another" in result.err
 
 
 def test_a_run_does_not_resume_other_unfinished_jobs(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
@@ -106,7 +106,7 @@ def test_a_terminal_displays_the_nodes_live(folder: Path) -> None:
     process = subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=theirs, stdin=theirs, env=environment)
     os.close(theirs)
 
-    shown = _drained(ours)
+    shown = _read_all(ours)
 
     assert process.wait(timeout=ENDS_SECONDS) == 0
     assert "✓" in shown
@@ -122,10 +122,10 @@ def test_a_job_resumes_on_the_version_it_started_with(spawn: Spawn, windlass: Wi
     (folder / "gated.yaml").write_text("workflow_id: gated\nnodes:\n  other: {handler: echo}\n")
     (folder / "gate.open").touch()
 
-    said = windlass(*GATED, "--resume", "--json")
+    result = windlass(*GATED, "--resume", "--json")
 
-    assert said.code == 0
-    assert sorted(said.json["result_data"]) == ["gate", "last", "tally"]
+    assert result.code == 0
+    assert sorted(result.json["result_data"]) == ["gate", "last", "tally"]
 
 
 def test_a_closed_pipe_is_not_an_error(spawn: Spawn, windlass: Windlass) -> None:
@@ -139,8 +139,8 @@ def test_a_closed_pipe_is_not_an_error(spawn: Spawn, windlass: Windlass) -> None
     assert process.stderr.read() == ""
 
 
-def _drained(terminal: int) -> str:
-    """Everything until the other side closed, which Linux tells as an error."""
+def _read_all(terminal: int) -> str:
+    """Read until the other side closes, which Linux reports as an error."""
     chunks: list[bytes] = []
     try:
         while chunk := os.read(terminal, READ_BYTES):

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 from tests.cli.test_server import Spawn, stop, up
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 YEARLY = """
 workflow_id: yearly
@@ -36,7 +36,7 @@ def documents(folder: Path) -> None:
 
 @pytest.fixture
 def ran(documents: None, windlass: Windlass) -> str:
-    """A job of the yearly workflow, run by hand."""
+    """A job of the yearly workflow, started manually."""
     return windlass("run", "yearly.yaml", "--json").json["job_id"]
 
 
@@ -60,38 +60,38 @@ def test_schedules_of_the_database_are_listed(windlass: Windlass, ran: str) -> N
 
 def test_a_schedule_of_the_database_is_shown(windlass: Windlass, ran: str) -> None:
     shown = windlass("schedules", "show", "yearly", "--json").json
-    told = windlass("schedules", "show", "yearly").out
+    printed = windlass("schedules", "show", "yearly").out
 
     assert shown["next_at"].endswith("-01-01T02:00:00.000000Z")
-    assert "0 3 1 1 * (Europe/Paris)" in told
-    assert "up to 5.00 s" in told
+    assert "0 3 1 1 * (Europe/Paris)" in printed
+    assert "up to 5.00 s" in printed
 
 
 def test_next_slots_are_shown_in_both_time_zones(windlass: Windlass, ran: str) -> None:
-    told = windlass("schedules", "next", "yearly", "-n", "2").out
+    printed = windlass("schedules", "next", "yearly", "-n", "2").out
 
-    assert told.count("-01-01 03:00:00 +0100") == 2
-    assert told.count("-01-01T02:00:00Z") == 2
+    assert printed.count("-01-01 03:00:00 +0100") == 2
+    assert printed.count("-01-01T02:00:00Z") == 2
 
 
 def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
     [run] = windlass("runs", "list", "--workflow", "yearly", "--state", "completed", "--json").json["items"]
-    told = windlass("runs", "show", run["run_id"]).out
+    printed = windlass("runs", "show", run["run_id"]).out
 
     assert run["job_id"] == ran
     assert ran in windlass("runs", "list").out
-    assert "container_creating" in told
-    assert "total_seconds" in told
+    assert "container_creating" in printed
+    assert "total_seconds" in printed
 
 
 @pytest.mark.parametrize(
-    "command", [("schedules", "show", "nobody"), ("schedules", "next", "nobody"), ("runs", "show", "a:b")]
+    "command", [("schedules", "show", "absent"), ("schedules", "next", "absent"), ("runs", "show", "a:b")]
 )
 def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
-    said = windlass(*command)
+    result = windlass(*command)
 
-    assert said.code == 2
-    assert said.err.startswith("error: ")
+    assert result.code == 2
+    assert result.err.startswith("error: ")
 
 
 def test_a_schedule_is_paused_and_resumed(on_server: Windlass) -> None:
@@ -104,30 +104,30 @@ def test_a_schedule_is_paused_and_resumed(on_server: Windlass) -> None:
 
 
 def test_a_schedule_is_triggered(on_server: Windlass) -> None:
-    said = on_server("schedules", "trigger", "yearly", "-i", "m=3", "--json").json
+    result = on_server("schedules", "trigger", "yearly", "-i", "m=3", "--json").json
 
-    shown = on_server("jobs", "watch", said["job_id"])
+    shown = on_server("jobs", "watch", result["job_id"])
 
     assert shown.code == 0
-    assert on_server("jobs", "show", said["job_id"], "--json").json["input_data"] == {"m": 3}
+    assert on_server("jobs", "show", result["job_id"], "--json").json["input_data"] == {"m": 3}
 
 
 def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
     start = (datetime.now(UTC) - timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
     instants = [f"{start + timedelta(hours=at):%Y-%m-%dT%H:%M:%SZ}" for at in (0, 2)]
 
-    said = on_server("schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1])
+    result = on_server("schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1])
 
-    assert said.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
+    assert result.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
 
 
 def test_a_run_is_cancelled(on_server: Windlass) -> None:
     job_id = on_server("trigger", "single", "--json").json["job_id"]
     run_id = f"single:{job_id}"
 
-    said = on_server("runs", "cancel", run_id, "--reason", "enough")
+    result = on_server("runs", "cancel", run_id, "--reason", "enough")
 
-    assert said.code == 0
+    assert result.code == 0
     assert on_server("jobs", "watch", job_id).code == 1
     assert on_server("jobs", "show", job_id, "--json").json["status"] == "cancelled"
 

@@ -11,42 +11,42 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from tests.cli.conftest import ENDS_SECONDS, Said
+from tests.cli.conftest import ENDS_SECONDS, CommandResult
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
-# A server that waits longer for requests to finish than any test does.
-PATIENT = "[server]\ndrain_seconds = 3600\n"
+# The server waits longer for requests to finish than any test does.
+LONG_DRAIN = "[server]\ndrain_seconds = 3600\n"
 
 
-class Up(NamedTuple):
-    """A server, and what it said until it was up."""
+class StartedServer(NamedTuple):
+    """A server, and what it printed until it was ready."""
 
     process: "subprocess.Popen[str]"
     url: str
-    said: list[str]
+    lines: list[str]
 
 
-def up(process: "subprocess.Popen[str]") -> Up:
+def up(process: "subprocess.Popen[str]") -> StartedServer:
     assert process.stdout is not None
-    said: list[str] = []
+    lines: list[str] = []
     url = ""
     for line in process.stdout:
-        said.append(line)
+        lines.append(line)
         url = url or next((word.rstrip(",.") for word in line.split() if word.startswith("http://")), "")
         if "Press Ctrl-C" in line or "is listening" in line:
-            return Up(process, url, said)
-    raise AssertionError(f"it did not come up: {process.communicate()[1]}")
+            return StartedServer(process, url, lines)
+    raise AssertionError(f"the server did not start: {process.communicate()[1]}")
 
 
 def wait_for(process: "subprocess.Popen[str]", text: str) -> str:
-    """The line in which a process says something."""
+    """Return the first line of a process that contains the text."""
     assert process.stdout is not None
     for line in process.stdout:
         if text in line:
             return line
-    raise AssertionError(f"it never said {text!r}: {process.communicate()[1]}")
+    raise AssertionError(f"no line contains {text!r}: {process.communicate()[1]}")
 
 
 def stop(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> str:
@@ -55,52 +55,52 @@ def stop(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> str:
 
 
 @pytest.fixture
-def dev(spawn: Spawn) -> Up:
+def dev(spawn: Spawn) -> StartedServer:
     return up(spawn("dev", "--port", "0", "--import", "gates"))
 
 
 @pytest.fixture
-def windlass_on(dev: Up, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+def windlass_on(dev: StartedServer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
     """The command with WINDLASS_SERVER set."""
     monkeypatch.setenv("WINDLASS_SERVER", dev.url)
     yield windlass
     stop(dev.process)
 
 
-def test_workflows_are_deployed_before_the_first_request(windlass_on: Windlass, dev: Up) -> None:
-    deployed = [line for line in dev.said if line.startswith("deployed: ")]
+def test_workflows_are_deployed_before_the_first_request(windlass_on: Windlass, dev: StartedServer) -> None:
+    deployed = [line for line in dev.lines if line.startswith("deployed: ")]
 
     assert [line.split()[1] for line in deployed] == ["echo_test", "failing", "gated"]
 
 
 def test_trigger_returns_the_job(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "echo_test", "-i", "n=1", "--json")
+    result = windlass_on("trigger", "echo_test", "-i", "n=1", "--json")
 
-    assert said.code == 0
-    assert said.json["status"] == "pending"
+    assert result.code == 0
+    assert result.json["status"] == "pending"
 
 
-def test_trigger_and_wait_prints_what_run_prints(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "echo_test", "-i", "n=1", "--wait", "--json")
+def test_trigger_with_wait_has_the_output_of_run(windlass_on: Windlass) -> None:
+    result = windlass_on("trigger", "echo_test", "-i", "n=1", "--wait", "--json")
 
-    assert said.code == 0
-    assert said.json["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
-    assert said.json["nodes"]["echo_handler"]["status"] == "completed"
+    assert result.code == 0
+    assert result.json["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
+    assert result.json["nodes"]["echo_handler"]["status"] == "completed"
 
 
 def test_a_failed_job_ends_trigger_with_exit_code_1(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "failing", "--wait")
+    result = windlass_on("trigger", "failing", "--wait")
 
-    assert said.code == 1
-    assert "boom" in said.out
-    assert "failed: node boom: broken: it is broken" in said.err
+    assert result.code == 1
+    assert "boom" in result.out
+    assert "failed: node boom: broken: it is broken" in result.err
 
 
 def test_an_unknown_workflow_is_reported(windlass_on: Windlass) -> None:
-    said = windlass_on("trigger", "nobody")
+    result = windlass_on("trigger", "absent")
 
-    assert said.code == 2
-    assert "nobody" in said.err
+    assert result.code == 2
+    assert "absent" in result.err
 
 
 def test_the_same_key_returns_the_same_job(windlass_on: Windlass) -> None:
@@ -150,23 +150,23 @@ def test_a_job_is_run_again_with_the_same_input(windlass_on: Windlass) -> None:
 def test_deploy_reports_the_outcome_of_each_file(windlass_on: Windlass, folder: Path) -> None:
     (folder / "new.json").write_text('{"workflow_id": "new", "nodes": {"a": {"handler": "echo"}}}')
 
-    said = windlass_on("deploy", "new.json", "echo.yaml")
+    result = windlass_on("deploy", "new.json", "echo.yaml")
 
-    assert said.code == 0
-    assert "new.json: deployed: new version 1" in said.out
-    assert "echo.yaml: unchanged: echo_test version 1" in said.out
+    assert result.code == 0
+    assert "new.json: deployed: new version 1" in result.out
+    assert "echo.yaml: unchanged: echo_test version 1" in result.out
 
 
 def test_deploy_lists_problems_with_their_positions(windlass_on: Windlass, folder: Path) -> None:
     (folder / "bad.yml").write_text("workflow_id: bad\nnodes:\n  a: {handlr: echo}\n")
 
-    said = windlass_on("deploy", "bad.yml")
+    result = windlass_on("deploy", "bad.yml")
 
-    assert said.code == 2
-    assert "bad.yml:3:" in said.err
+    assert result.code == 2
+    assert "bad.yml:3:" in result.err
 
 
-def test_the_workers_of_a_server_are_listed(windlass_on: Windlass, dev: Up) -> None:
+def test_the_workers_of_a_server_are_listed(windlass_on: Windlass, dev: StartedServer) -> None:
     (worker,) = windlass_on("workers", "--json").json["items"]
 
     assert f":{dev.process.pid}:" in worker["worker_id"]
@@ -177,9 +177,9 @@ def test_a_missing_server_is_reported(windlass: Windlass, monkeypatch: pytest.Mo
     monkeypatch.setenv("WINDLASS_SERVER__PORT", "1")
 
     for command in (("trigger", "x"), ("jobs", "cancel", "x"), ("jobs", "watch", "x"), ("workers",)):
-        said = windlass(*command)
-        assert said.code == 2
-        assert "no server answers at http://127.0.0.1:1: start one with `windlass dev`" in said.err
+        result = windlass(*command)
+        assert result.code == 2
+        assert "no server answers at http://127.0.0.1:1: start one with `windlass dev`" in result.err
 
 
 def test_the_server_flag_overrides_the_variable(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,10 +189,10 @@ def test_the_server_flag_overrides_the_variable(windlass: Windlass, monkeypatch:
 
 
 def test_an_invalid_server_url_is_rejected(windlass: Windlass) -> None:
-    said = windlass("workers", "--server", "localhost:8470")
+    result = windlass("workers", "--server", "localhost:8470")
 
-    assert said.code == 2
-    assert "localhost:8470" in said.err
+    assert result.code == 2
+    assert "localhost:8470" in result.err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -212,28 +212,28 @@ def test_jobs_continue_after_dev_is_stopped_and_started_again(spawn: Spawn, wind
     assert Path("tally.txt").read_text() == "x"
 
 
-def test_a_second_process_on_the_same_database_is_rejected(windlass_on: Windlass, dev: Up) -> None:
+def test_a_second_process_on_the_same_database_is_rejected(windlass_on: Windlass, dev: StartedServer) -> None:
     for command in (("dev", "--port", "0"), ("server", "--port", "0"), ("run", "echo.yaml")):
-        said = windlass_on(*command)
-        assert said.code == 2
-        assert f"in use by another Windlass process (pid {dev.process.pid})" in said.err
+        result = windlass_on(*command)
+        assert result.code == 2
+        assert f"in use by another Windlass process (pid {dev.process.pid})" in result.err
 
 
-def test_a_port_in_use_is_reported(windlass_on: Windlass, dev: Up) -> None:
+def test_a_port_in_use_is_reported(windlass_on: Windlass, dev: StartedServer) -> None:
     port = dev.url.rpartition(":")[2]
 
-    said = windlass_on("server", "--port", port, "--database", "sqlite:///other.db")
+    result = windlass_on("server", "--port", port, "--database", "sqlite:///other.db")
 
-    assert said.code == 2
-    assert f"cannot listen on 127.0.0.1:{port}" in said.err
+    assert result.code == 2
+    assert f"cannot listen on 127.0.0.1:{port}" in result.err
 
 
 @pytest.mark.parametrize("command", ["server", "dev"])
 def test_remote_access_must_be_allowed(windlass: Windlass, command: str) -> None:
-    said = windlass(command, "--host", "0.0.0.0", "--port", "0")
+    result = windlass(command, "--host", "0.0.0.0", "--port", "0")
 
-    assert said.code == 2
-    assert "server.allow_remote" in said.err
+    assert result.code == 2
+    assert "server.allow_remote" in result.err
 
 
 def test_the_server_logs_requests_as_json_lines(spawn: Spawn, windlass: Windlass) -> None:
@@ -286,18 +286,18 @@ def test_invalid_changes_are_reported_and_the_previous_version_stays(
 
 
 def test_dev_runs_a_job_after_the_start(spawn: Spawn) -> None:
-    said = "".join(up(spawn("dev", "--port", "0", "--import", "gates", "--run", "echo_test")).said)
+    printed = "".join(up(spawn("dev", "--port", "0", "--import", "gates", "--run", "echo_test")).lines)
 
-    assert "echo_handler  completed" in said
-    assert said.index("job completed") < said.index("is ready at")
+    assert "echo_handler  completed" in printed
+    assert printed.index("job completed") < printed.index("is ready at")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_printed(windlass: Windlass, shell: str) -> None:
-    said = windlass("completion", shell)
+    result = windlass("completion", shell)
 
-    assert said.code == 0
-    assert "_WINDLASS_COMPLETE" in said.out
+    assert result.code == 0
+    assert "_WINDLASS_COMPLETE" in result.out
 
 
 def test_commands_are_completed(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +311,7 @@ def test_commands_are_completed(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_open_stream_does_not_prevent_a_stop(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
-    (folder / "windlass.toml").write_text(PATIENT)
+    (folder / "windlass.toml").write_text(LONG_DRAIN)
     server = up(spawn("dev", "--port", "0", "--import", "gates"))
     windlass("trigger", "gated", "--server", server.url)
     watching = spawn("jobs", "watch", "--json", "--server", server.url)
@@ -324,10 +324,10 @@ def test_an_open_stream_does_not_prevent_a_stop(spawn: Spawn, windlass: Windlass
 
 
 def test_a_second_signal_ends_a_server_immediately(spawn: Spawn, folder: Path) -> None:
-    (folder / "windlass.toml").write_text(PATIENT)
+    (folder / "windlass.toml").write_text(LONG_DRAIN)
     server = up(spawn("dev", "--port", "0", "--import", "gates"))
     connection = socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])))
-    # A request that never ends: the server drains for as long as it is allowed to.
+    # The request never ends, so the server drains for as long as it may.
     connection.sendall(b"POST /api/v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n")
     connection.sendall(b"content-type: application/json\r\n\r\n{")
 

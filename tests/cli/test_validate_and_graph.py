@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Said
+from tests.cli.conftest import CommandResult
 
-Windlass = Callable[..., Said]
+Windlass = Callable[..., CommandResult]
 
 CYCLE = """\
 workflow_id: round
@@ -25,40 +25,40 @@ def test_validate_lists_all_problems_of_all_documents(windlass: Windlass, folder
     (folder / "round.yaml").write_text(CYCLE)
     (folder / "typo.yaml").write_text("workflow_id: typo\nnods: {}\n")
 
-    said = windlass("validate", "round.yaml", "echo.yaml", "typo.yaml")
+    result = windlass("validate", "round.yaml", "echo.yaml", "typo.yaml")
 
-    assert said.code == 2
-    assert said.out == "echo.yaml: valid\n"
-    assert "typo.yaml:2:1: " in said.err
-    assert any(line.startswith("round.yaml:") and "dependency cycle" in line for line in said.err.splitlines())
+    assert result.code == 2
+    assert result.out == "echo.yaml: valid\n"
+    assert "typo.yaml:2:1: " in result.err
+    assert any(line.startswith("round.yaml:") and "dependency cycle" in line for line in result.err.splitlines())
 
 
 def test_validate_prints_problems_as_json(windlass: Windlass, folder: Path) -> None:
     (folder / "typo.yaml").write_text("workflow_id: typo\nnods: {}\n")
 
-    said = windlass("validate", "typo.yaml", "echo.yaml", "--json")
+    result = windlass("validate", "typo.yaml", "echo.yaml", "--json")
 
-    assert said.code == 2
-    assert said.json["echo.yaml"] == {"valid": True, "problems": []}
-    assert not said.json["typo.yaml"]["valid"]
-    assert any(problem["line"] == 2 for problem in said.json["typo.yaml"]["problems"])
+    assert result.code == 2
+    assert result.json["echo.yaml"] == {"valid": True, "problems": []}
+    assert not result.json["typo.yaml"]["valid"]
+    assert any(problem["line"] == 2 for problem in result.json["typo.yaml"]["problems"])
 
 
 @pytest.mark.parametrize(
     ("form", "part"), [("text", "│ echo_handler │"), ("mermaid", "flowchart TD"), ("dot", 'digraph "echo_test" {')]
 )
 def test_graph_draws_each_format(windlass: Windlass, form: str, part: str) -> None:
-    said = windlass("graph", "echo.yaml", "--format", form)
+    result = windlass("graph", "echo.yaml", "--format", form)
 
-    assert said.code == 0
-    assert part in said.out
+    assert result.code == 0
+    assert part in result.out
 
 
 def test_graph_rejects_an_invalid_document(windlass: Windlass, folder: Path) -> None:
     (folder / "round.yaml").write_text(CYCLE)
 
-    said = windlass("graph", "round.yaml")
+    result = windlass("graph", "round.yaml")
 
-    assert said.code == 2
-    assert said.out == ""
-    assert "round.yaml:" in said.err
+    assert result.code == 2
+    assert result.out == ""
+    assert "round.yaml:" in result.err

@@ -1,4 +1,4 @@
-"""A real server on a free port, a client of it, and a connection between them that can be cut."""
+"""A real server, a client, and a proxy between them that can close connections."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,8 +36,8 @@ nodes:
 """
 
 
-class Running:
-    """A server with a gate that its jobs wait at."""
+class RunningServer:
+    """A server with a gate that its jobs wait for."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -54,7 +54,7 @@ class Running:
         await self._stack.aclose()
 
     async def restart(self) -> None:
-        """Stop, and come back at the same address."""
+        """Stop the server and start it again at the same address."""
         await self.stop()
         port = int(self.url.rpartition(":")[2])
         flags = {"database_url": self.settings.database_url, "server.port": port}
@@ -74,27 +74,27 @@ class Running:
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[Running]:
+async def server(tmp_path: Path) -> AsyncIterator[RunningServer]:
     flags = {"database_url": f"sqlite:///{tmp_path}/windlass.db", "server.port": 0}
-    running = Running(load_settings(flags, environ={}, folder=tmp_path).settings)
+    running = RunningServer(load_settings(flags, environ={}, folder=tmp_path).settings)
     await running.start()
     yield running
     await running.stop()
 
 
 @pytest.fixture
-async def client(server: Running) -> AsyncIterator[Client]:
+async def client(server: RunningServer) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         for document in (ECHO, GATED, FAILING):
             await client.workflows.deploy(document)
         yield client
 
 
-class Line:
-    """A TCP line to a server that breaks after so many bytes of answers, a number of times."""
+class BreakingProxy:
+    """A TCP proxy that closes its first connections after a number of response bytes each."""
 
     def __init__(self, url: str) -> None:
-        self.port_behind = int(url.rpartition(":")[2])
+        self.server_port = int(url.rpartition(":")[2])
         self.breaks_after: list[int] = []
         self.connections = 0
         self.url = ""
@@ -117,7 +117,7 @@ class Line:
         self._tasks.add(task)
         self.connections += 1
         budget = self.breaks_after.pop(0) if self.breaks_after else None
-        far, requests = await asyncio.open_connection("127.0.0.1", self.port_behind)
+        far, requests = await asyncio.open_connection("127.0.0.1", self.server_port)
         forward = asyncio.create_task(_pump(near, requests, None))
         try:
             await _pump(far, answers, budget)
@@ -141,6 +141,6 @@ async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, budg
 
 
 @pytest.fixture
-async def line(server: Running) -> AsyncIterator[Line]:
-    async with Line(server.url) as line:
-        yield line
+async def proxy(server: RunningServer) -> AsyncIterator[BreakingProxy]:
+    async with BreakingProxy(server.url) as proxy:
+        yield proxy

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import windlass
-from tests.client.conftest import ECHO, Line, Running
+from tests.client.conftest import ECHO, BreakingProxy, RunningServer
 from windlass.client import Client
 from windlass.core.errors import (
     ApiError,
@@ -120,7 +120,7 @@ async def test_an_invalid_input_raises_its_path(client: Client) -> None:
     assert "n" in refused.value.problems[0].path
 
 
-async def test_the_same_key_gives_the_same_job_and_another_body_a_conflict(client: Client) -> None:
+async def test_the_same_key_returns_the_same_job_and_another_body_is_a_conflict(client: Client) -> None:
     first = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
     second = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
 
@@ -143,7 +143,7 @@ async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
     assert listed == [item.job_id for item in answer.jobs][::-1]
 
 
-async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Client, server: Running) -> None:
+async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     asking = asyncio.create_task(client.jobs.get(job_id, wait_seconds=30))
     await server.reached.wait()
@@ -153,7 +153,7 @@ async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Clien
     assert (await asking).status == "completed"
 
 
-async def test_nodes_are_shown_before_they_start(client: Client, server: Running) -> None:
+async def test_nodes_are_shown_before_they_start(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
@@ -163,7 +163,7 @@ async def test_nodes_are_shown_before_they_start(client: Client, server: Running
         await client.jobs.node(job_id, "nobody")
 
 
-async def test_a_cancelled_job_has_its_reason(client: Client, server: Running) -> None:
+async def test_a_cancelled_job_has_its_reason(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
@@ -207,14 +207,14 @@ async def test_a_job_is_run_again_with_the_same_input(client: Client) -> None:
 
 
 async def test_an_unknown_job_is_named(client: Client) -> None:
-    for asked in (
+    for call in (
         client.jobs.get("nobody"),
         client.jobs.cancel("nobody"),
         client.jobs.retry("nobody"),
         client.jobs.rerun("nobody"),
     ):
         with pytest.raises(JobNotFound, match="nobody"):
-            await asked
+            await call
 
 
 async def test_watching_an_unknown_job_raises_at_once(client: Client) -> None:
@@ -222,7 +222,7 @@ async def test_watching_an_unknown_job_raises_at_once(client: Client) -> None:
         await anext(client.jobs.watch("nobody"))
 
 
-async def test_watch_yields_every_event_and_ends(client: Client, server: Running) -> None:
+async def test_watch_yields_every_event_and_ends(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
     server.gate.set()
@@ -240,20 +240,20 @@ async def test_watch_resumes_after_an_event(client: Client) -> None:
     assert [event.seq async for event in client.jobs.watch(job_id, after=999)] == []
 
 
-async def test_watch_yields_each_event_once_across_disconnects(client: Client, line: Line) -> None:
+async def test_watch_yields_each_event_once_across_disconnects(client: Client, proxy: BreakingProxy) -> None:
     job_id = await ended(client, "failing")
     whole = [event.seq async for event in client.jobs.watch(job_id)]
-    # Breaks inside the head, between events and inside of them: a little further each time.
-    line.breaks_after = [450 + 61 * number for number in range(40)]
+    # Disconnects in the headers, between events and inside events: a little later each time.
+    proxy.breaks_after = [450 + 61 * number for number in range(40)]
 
-    async with Client(line.url) as broken:
+    async with Client(proxy.url) as broken:
         seen = [event.seq async for event in broken.jobs.watch(job_id)]
 
     assert seen == whole
-    assert line.connections > 4
+    assert proxy.connections > 4
 
 
-async def test_watch_resumes_after_a_server_restart(client: Client, server: Running) -> None:
+async def test_watch_resumes_after_a_server_restart(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     seen: list[int] = []
     started = asyncio.Event()
@@ -274,7 +274,7 @@ async def test_watch_resumes_after_a_server_restart(client: Client, server: Runn
     assert seen == [event.seq async for event in client.jobs.events(job_id)]
 
 
-async def test_logs_are_read_and_followed(client: Client, server: Running) -> None:
+async def test_logs_are_read_and_followed(client: Client, server: RunningServer) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     following = client.jobs.follow_logs(job_id, node="gate")
     first = (await anext(following)).message
@@ -286,7 +286,7 @@ async def test_logs_are_read_and_followed(client: Client, server: Running) -> No
     assert [line.message async for line in client.jobs.logs(job_id)] == [first, *rest]
 
 
-async def test_workers_and_health_are_read(client: Client, server: Running) -> None:
+async def test_workers_and_health_are_read(client: Client, server: RunningServer) -> None:
     await client.jobs.submit("gated")
     await server.reached.wait()
 
@@ -297,7 +297,7 @@ async def test_workers_and_health_are_read(client: Client, server: Running) -> N
     assert (health.status, health.version) == ("ok", windlass.__version__)
 
 
-async def test_an_unreachable_server_raises_an_error_with_a_hint(server: Running) -> None:
+async def test_an_unreachable_server_raises_an_error_with_a_hint(server: RunningServer) -> None:
     await server.stop()
 
     async with Client(server.url) as client:
@@ -307,10 +307,10 @@ async def test_an_unreachable_server_raises_an_error_with_a_hint(server: Running
     assert not isinstance(raised.value, ResponseLost)
 
 
-async def test_a_lost_response_raises_answer_lost(client: Client, line: Line) -> None:
-    line.breaks_after = [10]
+async def test_a_lost_response_raises_response_lost(client: Client, proxy: BreakingProxy) -> None:
+    proxy.breaks_after = [10]
 
-    async with Client(line.url) as broken:
+    async with Client(proxy.url) as broken:
         with pytest.raises(ResponseLost, match="may have taken effect"):
             await broken.jobs.submit("echo")
 
@@ -323,8 +323,8 @@ def test_an_invalid_url_is_refused() -> None:
 
 
 @pytest.fixture
-async def stranger() -> AsyncIterator[Client]:
-    """A client of something that is no Windlass server."""
+async def other_server() -> AsyncIterator[Client]:
+    """A client of a server that is not Windlass."""
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(502 if request.method == "POST" else 200, text="<html>")
@@ -333,14 +333,14 @@ async def stranger() -> AsyncIterator[Client]:
         yield client
 
 
-async def test_an_unexpected_response_raises_api_error(stranger: Client) -> None:
+async def test_an_unexpected_response_raises_api_error(other_server: Client) -> None:
     with pytest.raises(ApiError, match="unexpected response"):
-        await stranger.jobs.get("x")
+        await other_server.jobs.get("x")
 
 
-async def test_an_unexpected_error_response_raises_its_status(stranger: Client) -> None:
+async def test_an_unexpected_error_response_raises_its_status(other_server: Client) -> None:
     with pytest.raises(ApiError, match="502") as refused:
-        await stranger.jobs.submit("echo")
+        await other_server.jobs.submit("echo")
 
     assert refused.value.status == 502
 

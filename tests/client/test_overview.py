@@ -48,8 +48,8 @@ async def test_the_params_of_a_node_are_read(client: Client) -> None:
 async def test_statistics_and_activity_are_read(client: Client) -> None:
     await ended(client, "echo")
 
-    told = await client.workflows.statistics("echo", jobs=10, version=1)
-    assert (told.jobs, told.completed, [node.node_id for node in told.nodes]) == (1, 1, ["say"])
+    statistics = await client.workflows.statistics("echo", jobs=10, version=1)
+    assert (statistics.jobs, statistics.completed, [node.node_id for node in statistics.nodes]) == (1, 1, ["say"])
     activity = await client.jobs.activity(minutes=5)
     assert sum(bucket.completed for bucket in activity.buckets) == 1
 

@@ -1,4 +1,4 @@
-"""The batcher: which calls share a batch, in which order batches run, and whom failures and cancellations affect."""
+"""The batcher: which calls share a batch, the order of batches, and which calls failures and cancellations affect."""
 
 import asyncio
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ async def test_a_cancelled_caller_does_not_affect_the_others_of_its_batch() -> N
     assert batches.ended == [[1, 2, 3]]
 
 
-async def test_a_call_that_is_cancelled_before_its_batch_starts_is_left_out() -> None:
+async def test_a_call_cancelled_before_its_batch_starts_is_not_in_it() -> None:
     batches = Batches()
     batcher = Batcher(batches.run, batch_max=10, in_flight_max=1)
 

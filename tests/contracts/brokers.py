@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from simulation.shared_broker import SharedBroker, SharedBrokerClient
-from tests.servers import Server, new_database, redis_program, start_redis, tell_redis
+from tests.servers import Server, new_database, redis_program, send_redis, start_redis
 from windlass.brokers.memory import MemoryBroker
 from windlass.brokers.postgres.broker import PostgresBroker
 from windlass.brokers.redis.broker import PREFIX, RedisBroker
@@ -145,5 +145,5 @@ def system_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture
 def system_redis_url(system_redis: Server) -> str:
-    tell_redis(system_redis.url, b"FLUSHALL")
+    send_redis(system_redis.url, b"FLUSHALL")
     return system_redis.url

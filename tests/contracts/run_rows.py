@@ -33,7 +33,7 @@ def run_row(run_id: str, state: str = "running", *, workflow_id: str = "flow", s
 
 
 def delivery_row(delivery_id: str, *, job_id: str = "j1", sent_at: int = T0, outcome: str = "delivered") -> DeliveryRow:
-    return DeliveryRow(delivery_id, job_id, "flow", "tell", 1, "https://example.test/hook", outcome, 200, None, "ok",
+    return DeliveryRow(delivery_id, job_id, "flow", "notify", 1, "https://example.test/hook", outcome, 200, None, "ok",
                        1_500_000, sent_at, Raw(b'{"url":"https://example.test/hook"}'))  # fmt: skip
 
 

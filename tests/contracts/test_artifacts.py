@@ -178,7 +178,7 @@ async def test_removing_a_job_deletes_its_values_and_no_others(place: Place) -> 
     assert place.files() == sorted(kept)
 
 
-async def test_removing_a_job_twice_concurrently_is_no_error(place: Place) -> None:
+async def test_removing_a_job_twice_concurrently_is_not_an_error(place: Place) -> None:
     for number in range(20):
         await place.store.put("j1", b"%d" % number)
 

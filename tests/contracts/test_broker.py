@@ -11,7 +11,7 @@ from windlass.core.messages import Continue, Message, Submitted, Succeeded, Task
 from windlass.ports.broker import ALL_QUEUES, Broker, TaskClaim, TaskReport
 
 QUEUES = ("default",)
-SILENT_SECONDS = 15.0
+WORKER_TIMEOUT_SECONDS = 15.0
 
 
 def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int = 0) -> Task:
@@ -40,10 +40,10 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 
 async def test_published_task_is_claimed_unchanged(broker: Broker) -> None:
     sink = SinkSpec("postgres", b'{"table":"t"}', ("data", "rows"), "run")
-    wanted = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
-    await broker.publish([wanted])
+    published = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
+    await broker.publish([published])
 
-    assert list(await broker.claim("w1", QUEUES, 1, 0.0)) == [TaskClaim(wanted, 1)]
+    assert list(await broker.claim("w1", QUEUES, 1, 0.0)) == [TaskClaim(published, 1)]
 
 
 async def test_queued_task_published_again_is_delivered_once(broker: Broker) -> None:
@@ -178,12 +178,12 @@ async def test_only_held_tasks_can_be_returned(broker: Broker) -> None:
 # Lost workers
 
 
-async def test_tasks_of_a_silent_worker_are_reclaimed(broker: Broker, clock: SetClock) -> None:
+async def test_tasks_of_a_lost_worker_are_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS + 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
 
-    assert await broker.reclaim(SILENT_SECONDS) == 1
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1
 
     [again] = await broker.claim("w2", QUEUES, 10, 0.0)
     assert (again.task, again.delivery_count) == (task("a"), 2)
@@ -193,11 +193,11 @@ async def test_tasks_of_a_silent_worker_are_reclaimed(broker: Broker, clock: Set
 async def test_large_numbers_of_tasks_are_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task(f"t{number}") for number in range(1_600)])
     held = [task_id for _ in range(4) for task_id in await taken(broker, limit=400)]
-    await clock.sleep(SILENT_SECONDS + 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
 
     assert len(held) == 1_600
-    assert await broker.reclaim(SILENT_SECONDS) == 1_600
-    assert await broker.reclaim(SILENT_SECONDS) == 0
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1_600
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 0
     assert sorted([task_id for _ in range(4) for task_id in await taken(broker, "w2", 400)]) == sorted(held)
 
 
@@ -205,8 +205,8 @@ async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> 
     await broker.publish([task("a")])
     for worker_id in ("w1", "w2"):
         await taken(broker, worker_id)
-        await clock.sleep(SILENT_SECONDS + 1)
-        await broker.reclaim(SILENT_SECONDS)
+        await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+        await broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     lost = await broker.receive(0, 10, 0.0)
     assert [(message.worker_id, message.losses) for message in lost if isinstance(message, TaskLost)] == [
@@ -218,22 +218,22 @@ async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> 
 async def test_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS - 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS - 1)
     stopped = await broker.extend("w1", ["a"])
-    await clock.sleep(SILENT_SECONDS - 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS - 1)
 
     assert list(stopped) == []
-    assert await broker.reclaim(SILENT_SECONDS) == 0
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 0
 
 
 async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS - 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS - 1)
     await broker.extend("w1", ["b"])
     await clock.sleep(2)
 
-    assert await broker.reclaim(SILENT_SECONDS) == 1
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1
     assert await taken(broker, "w2") == ["a"]
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
@@ -241,8 +241,8 @@ async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(broker: Brok
 async def test_reclaimed_task_is_reported_to_its_former_holder(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS + 1)
-    await broker.reclaim(SILENT_SECONDS)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    await broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     assert list(await broker.extend("w1", ["a"])) == ["a"]
 
@@ -250,8 +250,8 @@ async def test_reclaimed_task_is_reported_to_its_former_holder(broker: Broker, c
 async def test_late_result_counts_and_cancels_the_other_delivery(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS + 1)
-    await broker.reclaim(SILENT_SECONDS)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    await broker.reclaim(WORKER_TIMEOUT_SECONDS)
     await taken(broker, "w2")
     await broker.finish("w1", [report(task("a"))])
 
@@ -263,8 +263,8 @@ async def test_late_result_counts_and_cancels_the_other_delivery(broker: Broker,
 async def test_late_result_removes_the_task_from_its_queue(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker)
-    await clock.sleep(SILENT_SECONDS + 1)
-    await broker.reclaim(SILENT_SECONDS)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    await broker.reclaim(WORKER_TIMEOUT_SECONDS)
     await broker.finish("w1", [report(task("a"))])
 
     assert await taken(broker, "w2") == []
@@ -286,12 +286,12 @@ async def test_worker_is_listed_with_its_queues_and_held_tasks(broker: Broker) -
     ]
 
 
-async def test_silent_worker_without_tasks_is_forgotten(broker: Broker, clock: SetClock) -> None:
+async def test_lost_worker_without_tasks_is_removed(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a")])
     await taken(broker, "dead")
-    await clock.sleep(SILENT_SECONDS + 1)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
     await broker.extend("alive", [])
-    await broker.reclaim(SILENT_SECONDS)
+    await broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     assert [one.worker_id for one in await broker.workers()] == ["alive"]
 

@@ -1,7 +1,7 @@
 """The contract of brokers: lists of queues, workers and held tasks."""
 
 from tests.contracts.conftest import SetClock
-from tests.contracts.test_broker import QUEUES, SILENT_SECONDS, report, taken, task
+from tests.contracts.test_broker import QUEUES, WORKER_TIMEOUT_SECONDS, report, taken, task
 from windlass.ports.broker import HELD_SHOWN_MAX, Broker, QueueInfo
 
 # Servers have their own clocks, which advance while a test runs.
@@ -40,8 +40,8 @@ async def test_counts_follow_the_tasks(broker: Broker, clock: SetClock) -> None:
     assert await counts(broker) == [("default", 2, 2)]
     await broker.finish("w1", [report(task("c"))])
     assert await counts(broker) == [("default", 2, 1)]
-    await clock.sleep(SILENT_SECONDS + 1)
-    assert await broker.reclaim(SILENT_SECONDS) == 1
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1
     assert await counts(broker) == [("default", 3, 0)]
     assert sorted(await taken(broker, "w2")) == ["a", "d", "f"]
     await broker.finish("w2", [report(task(name), "w2") for name in "adf"])
@@ -51,8 +51,8 @@ async def test_counts_follow_the_tasks(broker: Broker, clock: SetClock) -> None:
 async def test_late_result_reduces_the_depth_of_a_queue(broker: Broker, clock: SetClock) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker, limit=1)
-    await clock.sleep(SILENT_SECONDS + 1)
-    await broker.reclaim(SILENT_SECONDS)
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    await broker.reclaim(WORKER_TIMEOUT_SECONDS)
     await broker.finish("w1", [report(task("a"))])
 
     assert await counts(broker) == [("default", 1, 0)]

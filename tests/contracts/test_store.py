@@ -84,11 +84,11 @@ async def test_an_unknown_version_is_not_found(store: Store, workflow_id: str, v
 
 
 async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> None:
-    [answer] = await store.jobs.insert([new_job("j1", input='{"x":1}', priority=4)])
+    [result] = await store.jobs.insert([new_job("j1", input='{"x":1}', priority=4)])
 
     job, events = await store.jobs.get("j1"), await store.jobs.events("j1")
-    assert answer.created
-    assert answer.job == job
+    assert result.created
+    assert result.job == job
     assert (job.state.status, job.seq, job.state.round, job.spec.priority, bytes(job.spec.input)) == (
         "pending",
         1,
@@ -101,9 +101,9 @@ async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> 
 
 
 async def test_a_batch_of_submits_is_answered_in_order(store: Store) -> None:
-    answers = await store.jobs.insert([new_job(f"j{n}") for n in range(50)])
+    results = await store.jobs.insert([new_job(f"j{n}") for n in range(50)])
 
-    assert [answer.job.spec.job_id for answer in answers] == [f"j{n}" for n in range(50)]
+    assert [result.job.spec.job_id for result in results] == [f"j{n}" for n in range(50)]
 
 
 async def test_an_empty_batch_of_submits_is_allowed(store: Store) -> None:
@@ -113,9 +113,9 @@ async def test_an_empty_batch_of_submits_is_allowed(store: Store) -> None:
 async def test_a_known_idempotency_key_returns_the_first_job(store: Store) -> None:
     await store.jobs.insert([new_job("j1", key="k", digest="d")])
 
-    [answer] = await store.jobs.insert([new_job("j2", key="k", digest="d")])
+    [result] = await store.jobs.insert([new_job("j2", key="k", digest="d")])
 
-    assert (answer.created, answer.conflict, answer.job.spec.job_id) == (False, False, "j1")
+    assert (result.created, result.conflict, result.job.spec.job_id) == (False, False, "j1")
     with pytest.raises(JobNotFound):
         await store.jobs.get("j2")
 
@@ -123,17 +123,17 @@ async def test_a_known_idempotency_key_returns_the_first_job(store: Store) -> No
 async def test_a_known_idempotency_key_with_another_body_is_a_conflict(store: Store) -> None:
     await store.jobs.insert([new_job("j1", key="k", digest="d")])
 
-    [answer] = await store.jobs.insert([new_job("j2", key="k", digest="other")])
+    [result] = await store.jobs.insert([new_job("j2", key="k", digest="other")])
 
-    assert (answer.created, answer.conflict, answer.job.spec.job_id) == (False, True, "j1")
+    assert (result.created, result.conflict, result.job.spec.job_id) == (False, True, "j1")
 
 
 async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
     batch = [new_job("j1", key="k", digest="d"), new_job("j2", key="k", digest="d"), new_job("j3", key="k", digest="x")]
 
-    answers = await store.jobs.insert(batch)
+    results = await store.jobs.insert(batch)
 
-    assert [(a.job.spec.job_id, a.created, a.conflict) for a in answers] == [
+    assert [(a.job.spec.job_id, a.created, a.conflict) for a in results] == [
         ("j1", True, False),
         ("j1", False, False),
         ("j1", False, True),
@@ -142,18 +142,18 @@ async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
 
 
 async def test_concurrent_duplicates_make_one_job(store: Store) -> None:
-    answers = await asyncio.gather(*(store.jobs.insert([new_job(f"j{n}", key="k", digest="d")]) for n in range(20)))
+    results = await asyncio.gather(*(store.jobs.insert([new_job(f"j{n}", key="k", digest="d")]) for n in range(20)))
 
-    assert sum(answer.created for [answer] in answers) == 1
-    assert len({answer.job.spec.job_id for [answer] in answers}) == 1
+    assert sum(result.created for [result] in results) == 1
+    assert len({result.job.spec.job_id for [result] in results}) == 1
 
 
 async def test_each_workflow_has_its_own_idempotency_keys(store: Store) -> None:
     await store.jobs.insert([new_job("j1", key="k", digest="d")])
 
-    [answer] = await store.jobs.insert([new_job("j2", workflow_id="other", key="k", digest="d")])
+    [result] = await store.jobs.insert([new_job("j2", workflow_id="other", key="k", digest="d")])
 
-    assert answer.created
+    assert result.created
 
 
 # Leases and commits
@@ -206,9 +206,9 @@ async def test_a_stale_epoch_is_refused_and_nothing_is_written(store: Store) -> 
     await store.leases.take(0, "two")
     before = await store.jobs.restore("j1")
 
-    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"])
+    committed = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"])
     with pytest.raises(StaleLease, match="new owner"):
-        await store.commit(0, stale.epoch, wanted)
+        await store.commit(0, stale.epoch, committed)
 
     assert await store.jobs.restore("j1") == before
     assert [e.seq for e in await store.jobs.events("j1")] == [1]
@@ -227,13 +227,13 @@ async def test_a_commit_stores_everything(store: Store) -> None:
     await store.jobs.put_request(Request("r1", "j1", "cancel", T0))
     lease = await store.leases.take(0, "one")
 
-    wanted = changes(
+    committed = changes(
         jobs=[job_row("j1", error='{"type":"x"}', round=2)],
         nodes=[node_row("j1", "a", output="1"), node_row("j1", "b")],
         events={"j1": [event(2), event(3)]},
         requests=["r1"],
     )
-    await store.commit(0, lease.epoch, wanted)
+    await store.commit(0, lease.epoch, committed)
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
@@ -286,9 +286,9 @@ async def test_a_commit_that_cannot_be_stored_writes_nothing(store: Store) -> No
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j2": [event(2)]}))
 
-    wanted = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(2)]})
+    committed = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(2)]})
     with pytest.raises(CommitUnknown):
-        await store.commit(0, lease.epoch, wanted)
+        await store.commit(0, lease.epoch, committed)
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
@@ -345,8 +345,8 @@ async def test_values_are_returned_byte_for_byte(store: Store, text: str) -> Non
     row = node_row("j1", "a", output=text, error=text, meta=text)
     stored_event = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
 
-    wanted = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]})
-    await store.commit(0, lease.epoch, wanted)
+    committed = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]})
+    await store.commit(0, lease.epoch, committed)
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
@@ -468,7 +468,7 @@ async def test_writes_accepted_before_closing_are_stored(store: Store) -> None:
 
     await store.close()
 
-    assert all(answer.created for [answer] in await asyncio.gather(*accepted))
+    assert all(result.created for [result] in await asyncio.gather(*accepted))
 
 
 async def test_a_closed_store_writes_nothing(store: Store) -> None:

@@ -145,7 +145,7 @@ async def test_a_lease_has_an_expiry_unless_it_was_taken_unconditionally(store: 
 async def test_a_renewal_returns_the_live_engines(store: Store) -> None:
     for name in ("b", "a", "c"):
         await store.leases.renew(name, {}, LONG)
-    await store.leases.renew("silent", {}, NONE)
+    await store.leases.renew("expired", {}, NONE)
 
     seen = await store.leases.renew("b", {}, LONG)
 

@@ -44,11 +44,11 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.submitted = 0
 
     def both(self, name: str, *arguments: object) -> object:
-        answers = [self.loop.run_until_complete(self.answer(s, name, *arguments)) for s in (self.model, self.store)]
-        assert answers[0] == answers[1], name
-        return answers[0]
+        results = [self.loop.run_until_complete(self.result_of(s, name, *arguments)) for s in (self.model, self.store)]
+        assert results[0] == results[1], name
+        return results[0]
 
-    async def answer(self, store: Store, name: str, *arguments: object) -> object:
+    async def result_of(self, store: Store, name: str, *arguments: object) -> object:
         try:
             return await attrgetter(name)(store)(*arguments)
         except FAILURES as failure:
@@ -56,15 +56,15 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(job_id=JOBS, key=KEYS, digest=st.sampled_from(["d1", "d2"]), at=st.integers(0, 3))
     def submit(self, job_id: str, key: str | None, digest: str, at: int) -> None:
-        known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
+        known = self.loop.run_until_complete(self.result_of(self.model, "jobs.get", job_id))
         if not isinstance(known, JobRecord):  # ids are never used twice
-            answers = [
+            results = [
                 self.loop.run_until_complete(
                     s.jobs.insert([new_job(job_id, key=key, digest=digest, created_at=T0 + at)])
                 )
                 for s in (self.model, self.store)
             ]
-            compared = [[(a.job.spec.job_id, a.created, a.conflict) for a in answer] for answer in answers]
+            compared = [[(a.job.spec.job_id, a.created, a.conflict) for a in result] for result in results]
             assert compared[0] == compared[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
@@ -91,25 +91,25 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.both("leases.release", 0, self.epoch - behind)
 
     @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]),
-          out=st.sets(st.sampled_from("cd")))  # fmt: skip
-    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, out: set[str]) -> None:
-        known = self.loop.run_until_complete(self.answer(self.model, "jobs.get", job_id))
+          in_flight=st.sets(st.sampled_from("cd")))  # fmt: skip
+    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, in_flight: set[str]) -> None:
+        known = self.loop.run_until_complete(self.result_of(self.model, "jobs.get", job_id))
         if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
             # Only for an output a JSON null differs from no value.
             value = None if text == "null" else text
-            wanted = changes(
+            committed = changes(
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(out))}
-                if out
+                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(in_flight))}
+                if in_flight
                 else {},
             )
-            self.both("commit", 0, self.epoch - behind, wanted)
+            self.both("commit", 0, self.epoch - behind, committed)
 
     @rule(job_id=JOBS, request_id=st.sampled_from(["r1", "r2"]))
-    def ask(self, job_id: str, request_id: str) -> None:
+    def put_request(self, job_id: str, request_id: str) -> None:
         self.both("jobs.put_request", Request(request_id, job_id, "cancel", T0))
 
     @rule(request_id=st.sampled_from(["r1", "r2"]))
@@ -123,11 +123,11 @@ class StoreAgainstModel(RuleBasedStateMachine):
             for row in self.loop.run_until_complete(self.model.jobs.list(JobFilter()))
         }
         ended = [at for at in before.values() if at is not None]
-        if len(set(ended)) == len(ended):  # which of two that ended together goes first is not promised
+        if len(set(ended)) == len(ended):  # the order of jobs that ended at the same time is not defined
             self.both("jobs.prune", T0 + at, limit)
 
     @invariant()
-    def both_tell_the_same(self) -> None:
+    def both_have_the_same_state(self) -> None:
         if not hasattr(self, "store"):
             return
         for job_id in ("j1", "j2", "j3"):
@@ -136,7 +136,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
             rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
             assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
             stores = (self.model, self.store)
-            compared = [self.loop.run_until_complete(self.answer(s, "jobs.restore", job_id)) for s in stores]
+            compared = [self.loop.run_until_complete(self.result_of(s, "jobs.restore", job_id)) for s in stores]
             assert getattr(compared[0], "in_flight", compared[0]) == getattr(compared[1], "in_flight", compared[1])
         self.both("jobs.requests", 0, 5)
         self.both("jobs.unfinished", 0)

@@ -12,7 +12,7 @@ from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.overview import JobBrief, NodeSpan
 
-LOOKED_AT_MAX = 1_000
+EXAMINED_MAX = 1_000
 
 
 def ids(jobs: Sequence[JobRecord | JobBrief]) -> list[str]:
@@ -134,9 +134,9 @@ async def test_the_ended_jobs_of_a_workflow_are_returned_newest_first(store: Sto
         await end(store, name, lease.epoch, T0 + 9, "cancelled")
 
     ended = store.overview.ended_jobs
-    assert ids(await ended("flow", None, 10, LOOKED_AT_MAX)) == ["j5", "j3", "j1", "j0"]
-    assert ids(await ended("flow", None, 2, LOOKED_AT_MAX)) == ["j5", "j3"]
-    assert ids(await ended("flow", 1, 10, LOOKED_AT_MAX)) == ["j3", "j1", "j0"]
+    assert ids(await ended("flow", None, 10, EXAMINED_MAX)) == ["j5", "j3", "j1", "j0"]
+    assert ids(await ended("flow", None, 2, EXAMINED_MAX)) == ["j5", "j3"]
+    assert ids(await ended("flow", 1, 10, EXAMINED_MAX)) == ["j3", "j1", "j0"]
     # Of the newest three jobs, one is of version 1 and has ended.
     assert ids(await ended("flow", 1, 10, 3)) == ["j3"]
 
@@ -153,7 +153,7 @@ async def test_active_jobs_are_those_created_or_ended_since_an_instant(store: St
     assert ids(await store.overview.active_jobs(T0 + 61, 10)) == []
 
 
-async def test_unfinished_jobs_are_counted_up_to_a_bound(store: Store) -> None:
+async def test_unfinished_jobs_are_counted_up_to_a_limit(store: Store) -> None:
     await store.jobs.insert([new_job(f"j{n}", shard=n % 2) for n in range(5)])
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(jobs=[job_row("j2")]))
@@ -188,8 +188,8 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
     await store.commit(0, lease.epoch, changes(events={"j1": first}))
     await store.commit(0, lease.epoch, changes(events={"j1": [item(10), event(11), item(12)]}))
 
-    async def node_events(after: int, limit: int = 10, looked_at_max: int = LOOKED_AT_MAX) -> tuple[list[int], int]:
-        page = await store.overview.node_events("j1", after, limit, looked_at_max)
+    async def node_events(after: int, limit: int = 10, examined_max: int = EXAMINED_MAX) -> tuple[list[int], int]:
+        page = await store.overview.node_events("j1", after, limit, examined_max)
         return [one.seq for one in page.events], page.last_seq
 
     assert await node_events(0) == ([1, 2, 9, 11], 12)
@@ -197,8 +197,8 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
     assert await node_events(11) == ([], 12)
     assert await node_events(12) == ([], 12)
     # A page that examined only events of iterations returns the last number that it examined.
-    assert await node_events(2, looked_at_max=3) == ([], 5)
-    assert await node_events(5, looked_at_max=4) == ([9], 9)
+    assert await node_events(2, examined_max=3) == ([], 5)
+    assert await node_events(5, examined_max=4) == ([9], 9)
 
 
 async def test_a_page_of_node_events_continues_after_the_previous_page(store: Store) -> None:
@@ -208,7 +208,7 @@ async def test_a_page_of_node_events_continues_after_the_previous_page(store: St
 
     seen: list[int] = []
     after = 0
-    while (page := await store.overview.node_events("j1", after, 2, LOOKED_AT_MAX)).last_seq > after:
+    while (page := await store.overview.node_events("j1", after, 2, EXAMINED_MAX)).last_seq > after:
         after = page.last_seq
         seen += [one.seq for one in page.events]
 
@@ -216,7 +216,7 @@ async def test_a_page_of_node_events_continues_after_the_previous_page(store: St
 
 
 async def test_an_unknown_job_has_no_events_of_nodes(store: Store) -> None:
-    page = await store.overview.node_events("nothing", 7, 10, LOOKED_AT_MAX)
+    page = await store.overview.node_events("nothing", 7, 10, EXAMINED_MAX)
 
     assert (list(page.events), page.last_seq) == ([], 7)
 

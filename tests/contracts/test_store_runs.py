@@ -14,7 +14,7 @@ from windlass.ports.store import Store
 from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunRequest, ScheduleFilter
 
 
-async def test_a_run_is_returned_as_it_was_stored(store: Store) -> None:
+async def test_a_stored_run_is_returned_unchanged(store: Store) -> None:
     row = run_row("flow:1", job_id="j1")
     await put_runs(store, row)
 
@@ -78,7 +78,7 @@ def run_event(seq: int, type: EventType = EventType.RUN_STATE_CHANGED) -> Event:
     return event(seq, type, None, data='{"state":"pending"}')
 
 
-async def test_events_of_runs_come_back_page_by_page(store: Store) -> None:
+async def test_events_of_runs_are_read_page_by_page(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"), run_row("flow:2"))
     written = [run_event(1, EventType.RUN_CREATED), *(run_event(seq) for seq in range(2, 8))]
     await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): written[:3]}))
@@ -92,7 +92,7 @@ async def test_events_of_runs_come_back_page_by_page(store: Store) -> None:
     assert len(first) == 4
 
 
-async def test_events_of_runs_are_no_events_of_jobs(store: Store) -> None:
+async def test_events_of_runs_are_not_events_of_jobs(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
 
     await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)]}))
@@ -319,10 +319,10 @@ async def test_a_shard_that_was_never_owned_has_no_heartbeat(store: Store) -> No
 async def test_a_heartbeat_resets_its_age(store: Store) -> None:
     await store.runs.put_heartbeat(0)
 
-    silent = await store.runs.heartbeat_age_seconds(0)
+    age_seconds = await store.runs.heartbeat_age_seconds(0)
 
-    assert silent is not None
-    assert 0 <= silent < 60
+    assert age_seconds is not None
+    assert 0 <= age_seconds < 60
 
 
 async def test_deliveries_are_listed_newest_first_and_by_outcome(store: Store) -> None:

@@ -3,7 +3,7 @@
 import msgspec
 from msgspec import Raw
 
-from tests.core.story import Story
+from tests.core.job_harness import JobHarness
 from windlass.core.changes import Changes
 from windlass.core.messages import Failed, TaskError
 from windlass.core.runs.rows import DeliveryRow
@@ -11,9 +11,9 @@ from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.spec import compile_plan, read_definition
 
 NOTIFYING = """
-workflow_id: telling
+workflow_id: notifying
 nodes:
-  tell: {handler: webhook, params: {url: "https://x.test/in", data: "{{ input.n }}", secret: key}, retry: 2}
+  notify: {handler: webhook, params: {url: "https://x.test/in", data: "{{ input.n }}", secret: key}, retry: 2}
   plain: {handler: echo}
 """
 META = msgspec.json.encode(
@@ -26,55 +26,55 @@ META = msgspec.json.encode(
 )  # fmt: skip
 
 
-def story() -> Story:
-    told = Story(compile_plan(read_definition(NOTIFYING)[0], 1), b'{"n": 7}')
-    told.begin()
-    return told
+def submitted() -> JobHarness:
+    harness = JobHarness(compile_plan(read_definition(NOTIFYING)[0], 1), b'{"n": 7}')
+    harness.begin()
+    return harness
 
 
 def recorded(changes: Changes) -> list[DeliveryRow]:
     return [] if changes.runs is None else changes.runs.deliveries
 
 
-def test_a_failed_attempt_is_recorded_as_it_was_reported() -> None:
-    telling = story()
+def test_a_failed_attempt_is_recorded_with_its_report() -> None:
+    harness = submitted()
     outcome = Failed(TaskError("http_status", "it answered 503", True, 503), Raw(META))
 
-    [row] = recorded(telling.tell(telling.finished("tell", outcome, 1)))
+    [row] = recorded(harness.apply(harness.finished("notify", outcome, 1)))
 
     assert (row.outcome, row.status, row.error, row.response) == ("failed", 503, "it answered 503", "later")
-    assert (row.job_id, row.workflow_id, row.node_id, row.attempt) == ("job", "telling", "tell", 1)
+    assert (row.job_id, row.workflow_id, row.node_id, row.attempt) == ("job", "notifying", "notify", 1)
     assert (row.url, row.sent_at, row.duration_seconds) == ("https://x.test/in", 5, 0.25)
 
 
 def test_the_params_kept_for_a_redelivery_have_the_id_and_the_name_of_the_secret() -> None:
-    [row] = recorded(story().finish("tell", meta=META))
+    [row] = recorded(submitted().finish("notify", meta=META))
 
     assert msgspec.json.decode(row.params) == {
-        "url": "https://x.test/in", "data": 7, "secret": "key", "workflow_id": "telling", "id": "msg_1",
+        "url": "https://x.test/in", "data": 7, "secret": "key", "workflow_id": "notifying", "id": "msg_1",
     }  # fmt: skip
 
 
 def test_an_attempt_without_a_report_is_recorded() -> None:
-    [row] = recorded(story().fail("tell", message="the handler did not finish within 300 s", type="timeout"))
+    [row] = recorded(submitted().fail("notify", message="the handler did not finish within 300 s", type="timeout"))
 
     assert (row.outcome, row.status, row.response) == ("failed", None, None)
     assert row.error == "the handler did not finish within 300 s"
 
 
 def test_a_repeated_result_is_recorded_once() -> None:
-    telling = story()
-    telling.finish("tell", meta=META)
+    harness = submitted()
+    harness.finish("notify", meta=META)
 
-    assert recorded(telling.finish("tell", attempt=1, meta=META)) == []
+    assert recorded(harness.finish("notify", attempt=1, meta=META)) == []
 
 
 def test_other_handlers_leave_no_record() -> None:
-    assert story().finish("plain", meta=META).runs is None
+    assert submitted().finish("plain", meta=META).runs is None
 
 
 def test_a_call_for_a_run_is_recorded_under_the_runs_workflow() -> None:
-    call = Story(webhook_plan(4), b'{"url": "https://x.test", "data": {}, "workflow_id": "nightly"}')
+    call = JobHarness(webhook_plan(4), b'{"url": "https://x.test", "data": {}, "workflow_id": "nightly"}')
     call.begin()
 
     [row] = recorded(call.finish("deliver", meta=META))

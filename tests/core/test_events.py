@@ -3,7 +3,7 @@
 import json
 
 from simulation.scenarios import prepare_seed
-from tests.core.run_story import EVERY_MINUTE, HOOK, MINUTE, Story, action, rules
+from tests.core.runs.run_harness import EVERY_MINUTE, HOOK, MINUTE, RunHarness, action, rules
 from windlass.core.events import EventType, Subject
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.rules import OnCheckError
@@ -40,17 +40,17 @@ def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:
 
 def test_events_of_runs_and_schedules_carry_only_the_declared_types_and_data() -> None:
     webhook = action("webhook", hook=HOOK)
-    limited = Story(rules(max_concurrent_runs=1, violation=action("kill_old")))
+    limited = RunHarness(rules(max_concurrent_runs=1, violation=action("kill_old")))
     limited.submit()
     limited.submit()
-    hooked = Story(rules(pre_run_hook=HOOK, on_check_error=OnCheckError.ALLOW, failure=webhook))
+    hooked = RunHarness(rules(pre_run_hook=HOOK, on_check_error=OnCheckError.ALLOW, failure=webhook))
     run = hooked.submit()
     hooked.answer("failed")
     hooked.end(run, "failed")
     hooked.answer("failed")
-    ignored = Story(rules(failure=action("skip")))
+    ignored = RunHarness(rules(failure=action("skip")))
     ignored.end(ignored.submit(), "failed")
-    scheduled = Story(rules(schedule=EVERY_MINUTE))
+    scheduled = RunHarness(rules(schedule=EVERY_MINUTE))
     scheduled.registry.rules["flow", 2] = rules(schedule=Schedule(cron="0 * * * *"))
     scheduled.deploy()
     scheduled.now += 10 * MINUTE
@@ -58,6 +58,6 @@ def test_events_of_runs_and_schedules_carry_only_the_declared_types_and_data() -
     scheduled.deploy(2)
     scheduled.deploy(2, paused=True)
 
-    # The story checks the data of each event.
-    seen = {type for story in (limited, hooked, ignored, scheduled) for _, type in story.events}
+    # The harness checks the data of each event.
+    seen = {type for harness in (limited, hooked, ignored, scheduled) for _, type in harness.events}
     assert seen == {event for event in EventType if event.subject in OF_RUNS}

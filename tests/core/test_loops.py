@@ -1,4 +1,4 @@
-"""The rules of loops: a window of iterations over a recorded collection, in order, each ended once."""
+"""Loops: the window of iterations, the collection, retries, timeouts and merged outputs."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from simulation.plans import plan_of
-from tests.core.loop_story import SECOND, LoopStory
+from tests.core.loop_harness import SECOND, LoopHarness
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
 from windlass.core.plan import LoopPlan, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
@@ -29,48 +29,48 @@ def looping(
     )
 
 
-def loop_story(node: NodePlan, input: bytes = ITEMS, **edges: list[str]) -> LoopStory:
-    return LoopStory(plan_of({"each": [], **edges}, {"each": node}), input)
+def harness_of(node: NodePlan, input: bytes = ITEMS, **edges: list[str]) -> LoopHarness:
+    return LoopHarness(plan_of({"each": [], **edges}, {"each": node}), input)
 
 
-def test_only_the_window_is_dispatched() -> None:
-    story = loop_story(looping(2))
+def test_iterations_are_dispatched_up_to_the_window() -> None:
+    harness = harness_of(looping(2))
 
-    story.begin()
+    harness.begin()
 
-    assert story.dispatched == ["job_each[0]_1", "job_each[1]_1"]
-    assert story.params() == [{"x": 10, "i": 0}, {"x": 20, "i": 1}]
-
-
-def test_an_end_makes_room_for_the_next() -> None:
-    story = loop_story(looping(2))
-    story.begin()
-
-    story.finish("each", 1)
-
-    assert story.dispatched[2:] == ["job_each[2]_1"]
+    assert harness.dispatched == ["job_each[0]_1", "job_each[1]_1"]
+    assert harness.params() == [{"x": 10, "i": 0}, {"x": 20, "i": 1}]
 
 
-def test_outputs_come_in_the_order_of_the_collection() -> None:
-    story = loop_story(looping(4))
-    story.begin()
+def test_a_finished_iteration_dispatches_the_next_one() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+
+    harness.finish("each", 1)
+
+    assert harness.dispatched[2:] == ["job_each[2]_1"]
+
+
+def test_outputs_are_in_the_order_of_the_collection() -> None:
+    harness = harness_of(looping(4))
+    harness.begin()
 
     for index in (2, 0, 3, 1):
-        story.finish("each", index, str(index * 100).encode())
-    story.gather()
+        harness.finish("each", index, str(index * 100).encode())
+    harness.merge_outputs()
 
-    assert story.output("each") == [0, 100, 200, 300]
-    assert story.meta("each") == {"total": 4, "succeeded": 4, "failed": 0, "success_rate": 1.0}
-    assert story.status == "completed"
+    assert harness.output("each") == [0, 100, 200, 300]
+    assert harness.meta("each") == {"total": 4, "succeeded": 4, "failed": 0, "success_rate": 1.0}
+    assert harness.status == "completed"
 
 
-def test_a_loop_tells_its_whole_story_in_events() -> None:
-    story = loop_story(looping(1), b'{"items": [7]}')
-    story.begin()
-    story.finish("each", 0)
-    story.gather()
+def test_a_loop_emits_an_event_for_each_transition() -> None:
+    harness = harness_of(looping(1), b'{"items": [7]}')
+    harness.begin()
+    harness.finish("each", 0)
+    harness.merge_outputs()
 
-    assert story.events == [
+    assert harness.events == [
         "job_created",
         "node_ready each",
         "node_dispatched each",
@@ -87,11 +87,11 @@ def test_a_loop_tells_its_whole_story_in_events() -> None:
 
 
 def test_an_empty_collection_completes_at_once() -> None:
-    story = loop_story(looping(), b'{"items": []}')
+    harness = harness_of(looping(), b'{"items": []}')
 
-    story.begin()
+    harness.begin()
 
-    assert (story.status, story.output("each")) == ("completed", [])
+    assert (harness.status, harness.output("each")) == ("completed", [])
 
 
 @pytest.mark.parametrize(
@@ -102,274 +102,274 @@ def test_an_empty_collection_completes_at_once() -> None:
         ({"a": 1}, "collection_invalid"),
     ],
 )
-def test_what_is_no_list_fails_the_node(collection: object, kind: str) -> None:
-    story = loop_story(looping(collection=collection))
+def test_a_collection_that_is_not_a_list_fails_the_node(collection: object, kind: str) -> None:
+    harness = harness_of(looping(collection=collection))
 
-    story.begin()
+    harness.begin()
 
-    assert story.status == "failed"
-    assert msgspec.json.decode(story.job.state.error or b"")["type"] == kind
-
-
-def test_chunks_pass_lists_and_bring_lists() -> None:
-    story = loop_story(looping(9, chunk_size=3))
-    story.begin()
-
-    story.finish("each", 1, b"[4]")
-    story.finish("each", 0, b"[1, 2, 3]")
-    story.gather()
-
-    assert story.params() == [{"x": [10, 20, 30], "i": 0}, {"x": [40], "i": 1}]
-    assert story.output("each") == [1, 2, 3, 4]
+    assert harness.status == "failed"
+    assert msgspec.json.decode(harness.job.state.error or b"")["type"] == kind
 
 
-def test_a_chunk_that_brings_no_list_fails() -> None:
-    story = loop_story(looping(9, chunk_size=3))
-    story.begin()
+def test_chunks_take_lists_and_return_lists() -> None:
+    harness = harness_of(looping(9, chunk_size=3))
+    harness.begin()
 
-    story.finish("each", 0, b'{"a": 1}')
+    harness.finish("each", 1, b"[4]")
+    harness.finish("each", 0, b"[1, 2, 3]")
+    harness.merge_outputs()
 
-    assert story.status == "failed"
-
-
-def test_the_first_failure_fails_the_node_and_stops_the_others() -> None:
-    story = loop_story(looping(2))
-    story.begin()
-
-    story.fail("each", 0)
-
-    assert story.states("each") == ["failed", "cancelled", "pending", "pending"]
-    assert story.cancels == ["job_each[1]_1"]
-    assert story.status == "failed"
+    assert harness.params() == [{"x": [10, 20, 30], "i": 0}, {"x": [40], "i": 1}]
+    assert harness.output("each") == [1, 2, 3, 4]
 
 
-def test_a_tolerant_loop_completes_with_null_where_it_failed() -> None:
-    story = loop_story(looping(4, tolerant=True))
-    story.begin()
-    story.fail("each", 1)
+def test_a_chunk_output_that_is_not_a_list_fails() -> None:
+    harness = harness_of(looping(9, chunk_size=3))
+    harness.begin()
+
+    harness.finish("each", 0, b'{"a": 1}')
+
+    assert harness.status == "failed"
+
+
+def test_the_first_failure_fails_the_node_and_cancels_the_other_iterations() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+
+    harness.fail("each", 0)
+
+    assert harness.states("each") == ["failed", "cancelled", "pending", "pending"]
+    assert harness.cancels == ["job_each[1]_1"]
+    assert harness.status == "failed"
+
+
+def test_a_tolerant_loop_completes_with_null_for_failed_iterations() -> None:
+    harness = harness_of(looping(4, tolerant=True))
+    harness.begin()
+    harness.fail("each", 1)
     for index in (0, 2, 3):
-        story.finish("each", index)
+        harness.finish("each", index)
 
-    story.gather()
+    harness.merge_outputs()
 
-    assert story.output("each") == [1, None, 1, 1]
-    assert story.meta("each") == {"total": 4, "succeeded": 3, "failed": 1, "success_rate": 0.75}
+    assert harness.output("each") == [1, None, 1, 1]
+    assert harness.meta("each") == {"total": 4, "succeeded": 3, "failed": 1, "success_rate": 0.75}
 
 
-def test_a_condition_that_names_the_element_is_asked_for_each() -> None:
-    story = loop_story(looping(4, when="{{ item > 15 }}"))
-    story.begin()
+def test_a_condition_on_the_element_is_evaluated_for_each_iteration() -> None:
+    harness = harness_of(looping(4, when="{{ item > 15 }}"))
+    harness.begin()
     for index in (1, 2, 3):
-        story.finish("each", index)
+        harness.finish("each", index)
 
-    story.gather()
+    harness.merge_outputs()
 
-    assert story.states_of_rows("each") == ["skipped", "completed", "completed", "completed"]
-    assert story.output("each") == [None, 1, 1, 1]
-
-
-def test_a_condition_that_names_no_element_is_asked_once() -> None:
-    story = loop_story(looping(when="{{ input.items | length > 9 }}"))
-
-    story.begin()
-
-    assert (story.state("each"), story.dispatched) == ("skipped", [])
+    assert harness.states_of_rows("each") == ["skipped", "completed", "completed", "completed"]
+    assert harness.output("each") == [None, 1, 1, 1]
 
 
-def test_an_iteration_that_waits_for_its_next_attempt_leaves_its_slot() -> None:
-    story = loop_story(looping(1, on_error=2))
-    story.begin()
+def test_a_condition_without_the_element_is_evaluated_once() -> None:
+    harness = harness_of(looping(when="{{ input.items | length > 9 }}"))
 
-    story.fail("each", 0)
+    harness.begin()
 
-    assert story.states("each")[:2] == ["waiting", "dispatched"]
-
-
-def test_an_iteration_whose_wait_is_over_comes_before_those_not_begun() -> None:
-    story = loop_story(looping(1, on_error=2))
-    story.begin()
-    story.fail("each", 0)
-    story.wake("each", 0)
-
-    story.finish("each", 1)
-
-    assert story.dispatched == ["job_each[0]_1", "job_each[1]_1", "job_each[0]_2"]
+    assert (harness.state("each"), harness.dispatched) == ("skipped", [])
 
 
-def test_a_loop_in_order_waits_for_the_next_attempt() -> None:
-    story = loop_story(looping(1, on_error=2, mode="sequential"))
-    story.begin()
+def test_an_iteration_that_waits_for_its_retry_frees_its_slot() -> None:
+    harness = harness_of(looping(1, on_error=2))
+    harness.begin()
 
-    story.fail("each", 0)
+    harness.fail("each", 0)
 
-    assert story.states("each")[:2] == ["waiting", "pending"]
-
-
-def test_a_retried_loop_in_order_keeps_it_when_one_waits() -> None:
-    story = loop_story(looping(1, on_error=3, mode="sequential", tolerant=True))
-    story.begin()
-    story.fail("each", 0, retryable=False)
-    story.fail("each", 1, retryable=False)
-    story.tell(CancelRequested("job", "c"), RetryRequested("job", "r"))
-    assert story.dispatched[-1] == "job_each[0]_2"
-
-    story.fail("each", 0)
-    story.wake("each", 0)
-
-    assert story.dispatched[-1] == "job_each[0]_3"
+    assert harness.states("each")[:2] == ["waiting", "dispatched"]
 
 
-def test_a_retry_runs_only_what_is_missing() -> None:
-    story = loop_story(looping(2))
-    story.begin()
-    story.finish("each", 0, b'"kept"')
-    story.fail("each", 1)
-    story.tell(RetryRequested("job", "r"))
+def test_a_due_retry_is_dispatched_before_iterations_that_have_not_started() -> None:
+    harness = harness_of(looping(1, on_error=2))
+    harness.begin()
+    harness.fail("each", 0)
+    harness.fire_retry("each", 0)
 
-    assert story.dispatched[3:] == ["job_each[1]_2", "job_each[2]_2"]
+    harness.finish("each", 1)
+
+    assert harness.dispatched == ["job_each[0]_1", "job_each[1]_1", "job_each[0]_2"]
+
+
+def test_a_sequential_loop_waits_for_the_retry_of_an_iteration() -> None:
+    harness = harness_of(looping(1, on_error=2, mode="sequential"))
+    harness.begin()
+
+    harness.fail("each", 0)
+
+    assert harness.states("each")[:2] == ["waiting", "pending"]
+
+
+def test_a_retried_sequential_loop_keeps_its_order_while_an_iteration_waits() -> None:
+    harness = harness_of(looping(1, on_error=3, mode="sequential", tolerant=True))
+    harness.begin()
+    harness.fail("each", 0, retryable=False)
+    harness.fail("each", 1, retryable=False)
+    harness.apply(CancelRequested("job", "c"), RetryRequested("job", "r"))
+    assert harness.dispatched[-1] == "job_each[0]_2"
+
+    harness.fail("each", 0)
+    harness.fire_retry("each", 0)
+
+    assert harness.dispatched[-1] == "job_each[0]_3"
+
+
+def test_a_retry_runs_only_iterations_that_did_not_complete() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+    harness.finish("each", 0, b'"kept"')
+    harness.fail("each", 1)
+    harness.apply(RetryRequested("job", "r"))
+
+    assert harness.dispatched[3:] == ["job_each[1]_2", "job_each[2]_2"]
     for index in (1, 2, 3):
-        story.finish("each", index)
-    story.gather()
+        harness.finish("each", index)
+    harness.merge_outputs()
 
-    assert story.output("each") == ["kept", 1, 1, 1]
+    assert harness.output("each") == ["kept", 1, 1, 1]
 
 
-def test_a_retry_takes_waiting_leftovers_up_in_order() -> None:
-    story = loop_story(looping(4, tolerant=False))
-    story.begin()
-    story.fail("each", 0)
+def test_a_retry_dispatches_unfinished_iterations_in_order() -> None:
+    harness = harness_of(looping(4, tolerant=False))
+    harness.begin()
+    harness.fail("each", 0)
     for round_ in (1, 2):
-        story.tell(RetryRequested("job", f"r{round_}"), CancelRequested("job", f"c{round_}"))
+        harness.apply(RetryRequested("job", f"r{round_}"), CancelRequested("job", f"c{round_}"))
 
-    story.tell(RetryRequested("job", "last"))
+    harness.apply(RetryRequested("job", "last"))
 
-    assert story.dispatched[-4:] == [f"job_each[{index}]_4" for index in range(4)]
+    assert harness.dispatched[-4:] == [f"job_each[{index}]_4" for index in range(4)]
 
 
-def test_a_loop_that_runs_anew_never_uses_a_task_id_twice() -> None:
-    story = loop_story(looping(4))
-    story.begin()
+def test_a_loop_that_runs_again_uses_new_task_ids() -> None:
+    harness = harness_of(looping(4))
+    harness.begin()
     for index in range(4):
-        story.finish("each", index)
-    story.gather()
+        harness.finish("each", index)
+    harness.merge_outputs()
 
-    story.tell(RetryRequested("job", "r", from_node="each"))
+    harness.apply(RetryRequested("job", "r", from_node="each"))
 
-    assert story.dispatched[4:] == [f"job_each[{index}]_2" for index in range(4)]
-    keys = [task.idempotency_key for task in story.tasks]
+    assert harness.dispatched[4:] == [f"job_each[{index}]_2" for index in range(4)]
+    keys = [task.idempotency_key for task in harness.tasks]
     assert len(set(keys)) == 8
 
 
-def test_a_late_result_of_an_earlier_run_is_not_taken_by_the_next() -> None:
-    story = loop_story(looping(4))
-    story.begin()
-    story.finish("each", 1)
-    story.tell(CancelRequested("job", "c"), RetryRequested("job", "r", from_node="each"))
+def test_a_late_result_from_before_a_retry_is_ignored() -> None:
+    harness = harness_of(looping(4))
+    harness.begin()
+    harness.finish("each", 1)
+    harness.apply(CancelRequested("job", "c"), RetryRequested("job", "r", from_node="each"))
 
-    story.finish("each", 0, b'"old"', attempt=1)
+    harness.finish("each", 0, b'"old"', attempt=1)
 
-    assert story.states("each")[0] == "dispatched"
-
-
-def test_a_loop_that_took_too_long_fails() -> None:
-    story = loop_story(looping(1, timeout_seconds=5.0))
-    story.begin()
-    timer = next(timer for timer in story.timers if timer.kind == "loop_timeout")
-    assert timer.due_at == story.now + 5 * SECOND
-
-    story.now = timer.due_at
-    story.tell(TimerDue("job", "loop_timeout", "each", timer.attempt))
-
-    assert story.status == "failed"
-    assert msgspec.json.decode(story.job.state.error or b"")["type"] == "timeout"
+    assert harness.states("each")[0] == "dispatched"
 
 
-def test_the_bound_of_an_earlier_run_changes_nothing() -> None:
-    story = loop_story(looping(1, timeout_seconds=5.0))
-    story.begin()
-    story.fail("each", 0)
-    story.tell(RetryRequested("job", "r"))
+def test_a_loop_that_times_out_fails() -> None:
+    harness = harness_of(looping(1, timeout_seconds=5.0))
+    harness.begin()
+    timer = next(timer for timer in harness.timers if timer.kind == "loop_timeout")
+    assert timer.due_at == harness.now + 5 * SECOND
 
-    story.now += 9 * SECOND
-    story.tell(TimerDue("job", "loop_timeout", "each", 1))
+    harness.now = timer.due_at
+    harness.apply(TimerDue("job", "loop_timeout", "each", timer.attempt))
 
-    assert story.state("each") == "dispatched"
-
-
-def test_a_bound_that_is_told_of_too_early_is_waited_for() -> None:
-    story = loop_story(looping(1, timeout_seconds=5.0))
-    story.begin()
-
-    changes = story.tell(TimerDue("job", "loop_timeout", "each", 1))
-
-    assert story.state("each") == "dispatched"
-    assert [timer.due_at for timer in changes.timers] == [story.now + 5 * SECOND]
+    assert harness.status == "failed"
+    assert msgspec.json.decode(harness.job.state.error or b"")["type"] == "timeout"
 
 
-def test_losses_count_for_the_iteration_that_was_lost() -> None:
-    story = loop_story(looping(2))
-    story.begin()
+def test_the_timeout_from_before_a_retry_changes_nothing() -> None:
+    harness = harness_of(looping(1, timeout_seconds=5.0))
+    harness.begin()
+    harness.fail("each", 0)
+    harness.apply(RetryRequested("job", "r"))
 
-    story.tell(TaskLost("job", "each", 1, "w", 1, index=1))
+    harness.now += 9 * SECOND
+    harness.apply(TimerDue("job", "loop_timeout", "each", 1))
 
-    assert [story.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
-
-
-def test_an_iteration_that_kills_its_workers_fails_in_the_end() -> None:
-    story = loop_story(looping(2, tolerant=True))
-    story.begin()
-
-    for losses in range(1, story.plan.nodes[0].redeliveries_max + 2):
-        story.tell(TaskLost("job", "each", 1, "w", losses, index=0))
-
-    assert story.states("each")[0] == "failed"
-    assert "job_each[0]_1" in story.cancels
+    assert harness.state("each") == "dispatched"
 
 
-def test_a_task_that_nobody_waits_for_is_dropped_when_it_is_lost() -> None:
-    story = loop_story(looping(2))
-    story.begin()
-    story.finish("each", 0)
+def test_a_loop_timeout_that_fires_too_early_is_set_again() -> None:
+    harness = harness_of(looping(1, timeout_seconds=5.0))
+    harness.begin()
 
-    story.tell(TaskLost("job", "each", 1, "w", 1, index=0))
+    changes = harness.apply(TimerDue("job", "loop_timeout", "each", 1))
 
-    assert story.cancels == ["job_each[0]_1"]
-
-
-def test_a_restart_finds_every_iteration_where_it_was() -> None:
-    story = loop_story(looping(3, on_error=2))
-    story.begin()
-    story.finish("each", 1)
-    story.fail("each", 0)
-    story.start("each", 2)
-
-    story.restart()
-
-    assert story.states("each") == ["waiting", "completed", "running", "dispatched"]
-    assert story.loop("each").busy == 2
+    assert harness.state("each") == "dispatched"
+    assert [timer.due_at for timer in changes.timers] == [harness.now + 5 * SECOND]
 
 
-def test_outputs_asked_for_before_a_retry_are_not_taken() -> None:
-    story = loop_story(looping(4, tolerant=True))
-    story.begin()
-    story.fail("each", 0)
+def test_losses_are_counted_for_each_iteration() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+
+    harness.apply(TaskLost("job", "each", 1, "w", 1, index=1))
+
+    assert [harness.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
+
+
+def test_an_iteration_that_is_lost_too_often_fails() -> None:
+    harness = harness_of(looping(2, tolerant=True))
+    harness.begin()
+
+    for losses in range(1, harness.plan.nodes[0].redeliveries_max + 2):
+        harness.apply(TaskLost("job", "each", 1, "w", losses, index=0))
+
+    assert harness.states("each")[0] == "failed"
+    assert "job_each[0]_1" in harness.cancels
+
+
+def test_a_lost_task_of_a_finished_iteration_is_cancelled() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+    harness.finish("each", 0)
+
+    harness.apply(TaskLost("job", "each", 1, "w", 1, index=0))
+
+    assert harness.cancels == ["job_each[0]_1"]
+
+
+def test_a_reload_restores_the_state_of_every_iteration() -> None:
+    harness = harness_of(looping(3, on_error=2))
+    harness.begin()
+    harness.finish("each", 1)
+    harness.fail("each", 0)
+    harness.start("each", 2)
+
+    harness.reload()
+
+    assert harness.states("each") == ["waiting", "completed", "running", "dispatched"]
+    assert harness.loop("each").busy == 2
+
+
+def test_outputs_merged_for_an_earlier_retry_are_ignored() -> None:
+    harness = harness_of(looping(4, tolerant=True))
+    harness.begin()
+    harness.fail("each", 0)
     for index in (1, 2, 3):
-        story.finish("each", index)
-    old = story.gathered(story.merges[0])
-    story.tell(CancelRequested("job", "c"), RetryRequested("job", "r"))
-    story.finish("each", 0)
+        harness.finish("each", index)
+    old = harness.merged(harness.merges[0])
+    harness.apply(CancelRequested("job", "c"), RetryRequested("job", "r"))
+    harness.finish("each", 0)
 
-    story.tell(old)
-    assert story.state("each") == "running"
-    story.gather()
+    harness.apply(old)
+    assert harness.state("each") == "running"
+    harness.merge_outputs()
 
-    assert story.output("each") == [1, 1, 1, 1]
+    assert harness.output("each") == [1, 1, 1, 1]
 
 
-def test_an_iteration_that_can_not_be_rendered_fails_without_a_dispatch() -> None:
-    story = loop_story(looping(2, tolerant=True, params={"x": "{{ item.name }}"}), b'{"items": [{"name": "a"}, {}]}')
+def test_an_iteration_whose_params_cannot_be_rendered_is_not_dispatched() -> None:
+    harness = harness_of(looping(2, tolerant=True, params={"x": "{{ item.name }}"}), b'{"items": [{"name": "a"}, {}]}')
 
-    story.begin()
+    harness.begin()
 
-    assert story.dispatched == ["job_each[0]_1"]
-    assert (story.rows("each")[1].status, story.rows("each")[1].dispatched_at) == ("failed", None)
+    assert harness.dispatched == ["job_each[0]_1"]
+    assert (harness.rows("each")[1].status, harness.rows("each")[1].dispatched_at) == ("failed", None)

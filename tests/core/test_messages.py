@@ -13,7 +13,7 @@ from windlass.core.messages import (
 from windlass.core.runs.messages import RunDue, RunMessage, RunWait, ScheduleChanged
 
 
-def test_a_batch_about_jobs_alone_is_passed_on_as_it_is() -> None:
+def test_a_batch_about_jobs_only_is_not_copied() -> None:
     batch = [Submitted("j1"), Continue("j2")]
 
     about_jobs, about_runs = split_batch(batch)

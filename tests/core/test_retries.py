@@ -1,9 +1,10 @@
-"""The rules of another attempt: the author's retries, lost workers, and an operator's retry of a whole job."""
+"""Retries of attempts, redeliveries after lost workers, and retries of whole jobs."""
 
 import pytest
 
 from simulation.plans import plan_of
-from tests.core.story import SECOND, T0, Story
+from tests.core.job_harness import SECOND, T0, JobHarness
+from windlass.core.advance import advance
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
@@ -17,40 +18,64 @@ def retrying(node_id: str = "a", **rule: object) -> NodePlan:
     return task(node_id, on_error=RetryOnError(**{"attempts_max": 3, "jitter": 0.0, **rule}))  # type: ignore[arg-type]
 
 
-def test_a_failed_attempt_waits_and_is_made_again() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=2.0)}))
-    story.begin()
+def test_a_failed_attempt_is_retried_after_a_delay() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=2.0)}))
+    harness.begin()
 
-    changes = story.fail("a")
+    changes = harness.fail("a")
     timer = changes.timers[0]
-    assert (timer.due_at, story.state("a")) == (T0 + 2 * SECOND, "waiting")
-    story.now = timer.due_at
-    changes = story.tell(TimerDue("job", "retry", "a", 1))
+    assert (timer.due_at, harness.state("a")) == (T0 + 2 * SECOND, "waiting")
+    harness.now = timer.due_at
+    changes = harness.apply(TimerDue("job", "retry", "a", 1))
 
     assert [(t.task_id, t.retry_count) for t in changes.tasks] == [("job_a_2", 1)]
-    assert story.events[-3:] == ["node_retrying a", "node_ready a", "node_dispatched a"]
+    assert harness.events[-3:] == ["node_retrying a", "node_ready a", "node_dispatched a"]
 
 
-def test_attempts_end_at_the_authors_bound() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying()}))
-    story.begin()
+def test_the_number_of_attempts_is_limited() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
+    harness.begin()
 
     for attempt in (1, 2):
-        story.fail("a")
-        story.tell(TimerDue("job", "retry", "a", attempt))
-    story.fail("a")
+        harness.fail("a")
+        harness.apply(TimerDue("job", "retry", "a", attempt))
+    harness.fail("a")
 
-    assert story.status == "failed"
-    assert story.rows["a"].attempt == 3
+    assert harness.status == "failed"
+    assert harness.rows["a"].attempt == 3
 
 
-def test_a_timer_of_an_earlier_attempt_does_nothing() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying()}))
-    story.begin()
-    story.fail("a")
-    story.tell(TimerDue("job", "retry", "a", 1))
+def test_a_timer_of_an_earlier_attempt_changes_nothing() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
+    harness.begin()
+    harness.fail("a")
+    harness.apply(TimerDue("job", "retry", "a", 1))
 
-    assert not story.tell(TimerDue("job", "retry", "a", 1))
+    assert not harness.apply(TimerDue("job", "retry", "a", 1))
+
+
+def waiting() -> JobHarness:
+    """Return a job whose node waits for its second attempt."""
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=10.0)}))
+    harness.begin()
+    harness.fail("a")
+    return harness
+
+
+def test_a_retry_timer_that_fires_too_early_is_set_again() -> None:
+    harness = waiting()
+    due_at = harness.rows["a"].due_at
+
+    changes = advance(harness.job, TimerDue("job", "retry", "a", 1), harness.now)
+
+    assert (changes.tasks, changes.events) == ([], {})
+    assert [(timer.kind, timer.attempt, timer.due_at) for timer in changes.timers] == [("retry", 1, due_at)]
+
+
+def test_a_retry_is_dispatched_when_its_timer_is_due() -> None:
+    changes = waiting().apply(TimerDue("job", "retry", "a", 1))
+
+    assert [task.attempt for task in changes.tasks] == [2]
 
 
 @pytest.mark.parametrize(
@@ -61,159 +86,159 @@ def test_a_timer_of_an_earlier_attempt_does_nothing() -> None:
         (Backoff.EXPONENTIAL, [2, 6, 18, 20]),
     ],
 )
-def test_backoff_grows_as_declared_up_to_its_bound(backoff: Backoff, delays: list[float]) -> None:
+def test_backoff_grows_up_to_its_limit(backoff: Backoff, delays: list[float]) -> None:
     rule = {"attempts_max": 9, "backoff": backoff, "initial_delay_seconds": 2.0, "multiplier": 3.0}
-    story = Story(plan_of({"a": []}, {"a": retrying(max_delay_seconds=20.0, **rule)}))
-    story.begin()
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(max_delay_seconds=20.0, **rule)}))
+    harness.begin()
     waits = []
 
     for attempt in range(1, 5):
-        waits.append((story.fail("a").timers[0].due_at - story.now) / SECOND)
-        story.tell(TimerDue("job", "retry", "a", attempt))
+        waits.append((harness.fail("a").timers[0].due_at - harness.now) / SECOND)
+        harness.apply(TimerDue("job", "retry", "a", attempt))
 
     assert waits == delays
 
 
-def test_a_server_that_says_when_is_heard_within_the_bound() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=1.0, max_delay_seconds=60.0)}))
-    story.begin()
+def test_retry_after_is_respected_up_to_the_maximum_delay() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=1.0, max_delay_seconds=60.0)}))
+    harness.begin()
 
-    first = story.fail("a", retry_after_seconds=30.0).timers[0].due_at - story.now
-    story.tell(TimerDue("job", "retry", "a", 1))
-    second = story.fail("a", retry_after_seconds=3600.0).timers[0].due_at - story.now
+    first = harness.fail("a", retry_after_seconds=30.0).timers[0].due_at - harness.now
+    harness.apply(TimerDue("job", "retry", "a", 1))
+    second = harness.fail("a", retry_after_seconds=3600.0).timers[0].due_at - harness.now
 
     assert (first, second) == (30 * SECOND, 60 * SECOND)
 
 
-def test_jitter_comes_from_the_messages_seed_alone() -> None:
+def test_jitter_depends_only_on_the_seed_of_the_message() -> None:
     def wait(seed: int) -> int:
-        story = Story(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=10.0, jitter=0.5)}))
-        story.begin()
-        return story.fail("a", seed=seed).timers[0].due_at - T0
+        harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=10.0, jitter=0.5)}))
+        harness.begin()
+        return harness.fail("a", seed=seed).timers[0].due_at - T0
 
     assert wait(0) == 10 * SECOND
     assert wait(1 << 31) == round(12.5 * SECOND)
     assert wait(1 << 31) == wait(1 << 31)
 
 
-def test_an_error_that_can_not_get_better_is_not_retried() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying()}))
-    story.begin()
+def test_a_permanent_error_is_not_retried() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
+    harness.begin()
 
-    story.fail("a", retryable=False)
+    harness.fail("a", retryable=False)
 
-    assert story.status == "failed"
+    assert harness.status == "failed"
 
 
-def test_when_decides_about_a_retry_alone() -> None:
+def test_the_when_condition_overrides_whether_an_error_is_retryable() -> None:
     when = compile_template("{{ error.status == 404 and attempt < 2 }}")
-    story = Story(plan_of({"a": []}, {"a": retrying(attempts_max=9, when=when)}))
-    story.begin()
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(attempts_max=9, when=when)}))
+    harness.begin()
 
-    story.fail("a", retryable=False, status=404)
-    story.tell(TimerDue("job", "retry", "a", 1))
-    story.fail("a", retryable=True, status=404)
+    harness.fail("a", retryable=False, status=404)
+    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.fail("a", retryable=True, status=404)
 
-    assert (story.status, story.rows["a"].attempt) == ("failed", 2)
+    assert (harness.status, harness.rows["a"].attempt) == ("failed", 2)
 
 
-def test_later_attempts_point_to_the_first() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying()}))
-    first = story.begin().events["job"][1]
-    story.fail("a")
-    story.tell(TimerDue("job", "retry", "a", 1))
+def test_events_of_later_attempts_refer_to_the_first_dispatch() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
+    first = harness.begin().events["job"][1]
+    harness.fail("a")
+    harness.apply(TimerDue("job", "retry", "a", 1))
 
-    done = story.finish("a").events["job"]
+    done = harness.finish("a").events["job"]
 
     assert first.type == "node_dispatched"
     assert [event.parent_seq for event in done if event.node_id == "a"] == [first.seq, first.seq]
 
 
-def test_a_lost_worker_costs_the_author_no_attempt() -> None:
-    story = Story(plan_of({"a": []}, {"a": task("a")}))
-    story.begin()
+def test_a_lost_worker_does_not_use_up_an_attempt() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": task("a")}))
+    harness.begin()
 
-    story.fail("a", type="worker_lost")
+    harness.fail("a", type="worker_lost")
 
-    assert (story.state("a"), story.job.task_id(story.job.attempts[0])) == ("dispatched", "job_a_2")
-    assert "worker_lost a" in story.events
+    assert (harness.state("a"), harness.job.task_id(harness.job.attempts[0])) == ("dispatched", "job_a_2")
+    assert "worker_lost a" in harness.events
 
 
-def test_a_task_that_kills_its_workers_fails_in_the_end() -> None:
-    story = Story(plan_of({"a": []}))
-    story.begin()
+def test_a_task_that_is_lost_too_often_fails() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
 
-    for losses in range(1, story.job.plan.nodes[0].redeliveries_max + 2):
-        story.tell(TaskLost("job", "a", 1, "w", losses))
+    for losses in range(1, harness.job.plan.nodes[0].redeliveries_max + 2):
+        harness.apply(TaskLost("job", "a", 1, "w", losses))
 
-    assert story.status == "failed"
-    assert story.events.count("worker_lost a") == 5 + 1
+    assert harness.status == "failed"
+    assert harness.events.count("worker_lost a") == 5 + 1
 
 
 def test_the_same_loss_reported_twice_counts_once() -> None:
-    story = Story(plan_of({"a": []}))
-    story.begin()
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
 
-    story.tell(TaskLost("job", "a", 1, "w", 1), TaskLost("job", "a", 1, "w", 1))
+    harness.apply(TaskLost("job", "a", 1, "w", 1), TaskLost("job", "a", 1, "w", 1))
 
-    assert story.events.count("worker_lost a") == 1
+    assert harness.events.count("worker_lost a") == 1
 
 
-def test_retry_runs_again_what_failed_and_keeps_what_completed() -> None:
-    story = Story(plan_of({"a": [], "b": ["a"], "c": ["b"]}))
-    story.begin()
-    story.finish("a", b'"kept"')
-    story.fail("b")
+def test_a_job_retry_runs_failed_nodes_and_keeps_completed_ones() -> None:
+    harness = JobHarness(plan_of({"a": [], "b": ["a"], "c": ["b"]}))
+    harness.begin()
+    harness.finish("a", b'"kept"')
+    harness.fail("b")
 
-    changes = story.tell(RetryRequested("job", "r1"))
-    story.finish("b")
-    story.finish("c")
+    changes = harness.apply(RetryRequested("job", "r1"))
+    harness.finish("b")
+    harness.finish("c")
 
     assert [t.task_id for t in changes.tasks] == ["job_b_2"]
-    assert story.dispatched == ["a", "b", "b", "c"]
-    assert story.status == "completed"
-    assert bytes(story.job.outputs[0] or b"") == b'"kept"'
+    assert harness.dispatched == ["a", "b", "b", "c"]
+    assert harness.status == "completed"
+    assert bytes(harness.job.outputs[0] or b"") == b'"kept"'
 
 
-def test_retry_from_a_node_runs_it_and_all_after_it_again() -> None:
-    story = Story(plan_of({"a": [], "b": ["a"], "c": ["a"], "d": ["b"]}))
-    story.begin()
+def test_a_job_retry_from_a_node_runs_it_and_all_downstream_nodes() -> None:
+    harness = JobHarness(plan_of({"a": [], "b": ["a"], "c": ["a"], "d": ["b"]}))
+    harness.begin()
     for node in ("a", "b", "c", "d"):
-        story.finish(node)
+        harness.finish(node)
 
-    story.tell(RetryRequested("job", "r1", from_node="b"))
+    harness.apply(RetryRequested("job", "r1", from_node="b"))
 
-    assert story.states() == {"a": "completed", "b": "dispatched", "c": "completed", "d": "pending"}
-
-
-def test_a_retry_gives_the_author_all_attempts_again() -> None:
-    story = Story(plan_of({"a": []}, {"a": retrying(attempts_max=2)}))
-    story.begin()
-    story.fail("a")
-    story.tell(TimerDue("job", "retry", "a", 1))
-    story.fail("a")
-    story.tell(RetryRequested("job", "r1"))
-
-    story.fail("a")
-
-    assert (story.state("a"), story.job.attempt_of(0)) == ("waiting", 3)
+    assert harness.states() == {"a": "completed", "b": "dispatched", "c": "completed", "d": "pending"}
 
 
-def test_a_job_cancelled_before_it_began_can_be_retried() -> None:
-    story = Story(plan_of({"a": []}))
-    story.tell(CancelRequested("job", "r1"))
+def test_a_job_retry_resets_the_number_of_attempts() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": retrying(attempts_max=2)}))
+    harness.begin()
+    harness.fail("a")
+    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.fail("a")
+    harness.apply(RetryRequested("job", "r1"))
 
-    story.tell(RetryRequested("job", "r2"))
-    story.finish("a")
+    harness.fail("a")
 
-    assert story.status == "completed"
+    assert (harness.state("a"), harness.job.attempt_of(0)) == ("waiting", 3)
+
+
+def test_a_job_cancelled_before_its_start_can_be_retried() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.apply(CancelRequested("job", "r1"))
+
+    harness.apply(RetryRequested("job", "r2"))
+    harness.finish("a")
+
+    assert harness.status == "completed"
 
 
 def test_a_retry_of_a_running_job_is_a_no_op() -> None:
-    story = Story(plan_of({"a": []}))
-    story.begin()
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
 
-    changes = story.tell(RetryRequested("job", "r1"))
+    changes = harness.apply(RetryRequested("job", "r1"))
 
     assert changes.requests == ["r1"]
     assert not changes.tasks

@@ -1,4 +1,4 @@
-"""What is told of values that others gave."""
+"""Masking of credentials and truncation of large values before they are shown."""
 
 import msgspec
 import pytest
@@ -30,12 +30,12 @@ def size(value: object) -> int:
         "Set-Cookie", "session_id", "auth", "pwd",
     ],
 )  # fmt: skip
-def test_what_stands_under_a_key_for_credentials_is_masked_at_any_depth(key: str) -> None:
+def test_values_under_credential_keys_are_masked_at_any_depth(key: str) -> None:
     assert sanitized({"a": [{"b": {key: "hunter2"}}]}) == {"a": [{"b": {key: "***"}}]}
 
 
 @pytest.mark.parametrize("held", ["text", 1234, ["a", "b"], {"user": "u"}])
-def test_a_credential_is_masked_whatever_it_is(held: object) -> None:
+def test_a_credential_of_any_type_is_masked(held: object) -> None:
     assert sanitized({"password": held}) == {"password": "***"}
 
 
@@ -46,12 +46,12 @@ def test_a_credential_is_masked_whatever_it_is(held: object) -> None:
         ("key", "primary"), ("has_secret", True), ("token", None), ("pinned", "yes"),
     ],
 )  # fmt: skip
-def test_what_only_resembles_credentials_is_told(key: str, value: object) -> None:
+def test_keys_that_only_resemble_credential_keys_are_not_masked(key: str, value: object) -> None:
     assert sanitized({key: value}) == {key: value}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("postgresql://app:hunter2@db/main", "postgresql://***@db/main"),
         ("see https://token@host/a and http://x", "see https://***@host/a and http://x"),
@@ -61,75 +61,75 @@ def test_what_only_resembles_credentials_is_told(key: str, value: object) -> Non
         ("Basics of sailing", "Basics of sailing"),
     ],
 )
-def test_credentials_inside_of_texts_are_masked(text: str, told: str) -> None:
-    assert sanitized({"text": text}) == {"text": told}
+def test_credentials_in_texts_are_masked(text: str, expected: str) -> None:
+    assert sanitized({"text": text}) == {"text": expected}
 
 
-def test_internal_keys_are_left_out_except_those_with_a_meaning() -> None:
+def test_internal_keys_are_removed_except_documented_ones() -> None:
     value = {"_engine": 1, "kept": {"_id": 2, "n": 3}, "_step_results": {"a": {"has_data": True}}}
 
     assert sanitized(value) == {"kept": {"n": 3}, "_step_results": {"a": {"has_data": True}}}
 
 
-def test_a_large_object_becomes_its_size_and_its_neighbours_stay() -> None:
+def test_a_large_value_is_replaced_by_its_size() -> None:
     large = {"rows": [{"n": number} for number in range(2_000)]}
 
-    told = sanitized({"large": large, "small": 1})
+    result = sanitized({"large": large, "small": 1})
 
-    assert told == {"large": {"rows": {"_truncated": True, "_size": size(large["rows"])}}, "small": 1}
+    assert result == {"large": {"rows": {"_truncated": True, "_size": size(large["rows"])}}, "small": 1}
 
 
-def test_an_object_is_large_by_what_is_told_of_it() -> None:
+def test_the_size_of_an_object_is_measured_after_masking() -> None:
     parts = {f"part{number}": "y" * 1_000 for number in range(20)}
 
     assert sanitized(parts) == {"_truncated": True, "_size": size(parts)}
     assert sanitized({"secret": LARGE, "n": 1}) == {"secret": "***", "n": 1}
 
 
-def test_a_value_of_just_the_bound_is_told_whole() -> None:
+def test_a_value_of_exactly_the_limit_is_kept() -> None:
     text = "x" * (VALUE_BYTES_MAX - 2)
 
     assert sanitized({"a": text + "x"}) == {"a": {"_truncated": True, "_size": VALUE_BYTES_MAX + 1}}
     assert sanitized(text) == text
 
 
-def test_what_is_nested_too_deeply_becomes_its_size() -> None:
+def test_a_value_nested_too_deeply_is_replaced_by_its_size() -> None:
     value: object = 1
     for _ in range(60):
         value = [value]
 
-    told = sanitized(value)
+    result = sanitized(value)
 
     for _ in range(DEPTH_MAX):
-        assert isinstance(told, list)
-        (told,) = told
-    assert told == {"_truncated": True, "_size": 60 - DEPTH_MAX + 60 - DEPTH_MAX + 1}
+        assert isinstance(result, list)
+        (result,) = result
+    assert result == {"_truncated": True, "_size": 60 - DEPTH_MAX + 60 - DEPTH_MAX + 1}
 
 
-def test_a_context_is_bounded_value_by_value_and_as_a_whole() -> None:
+def test_a_context_has_a_limit_for_each_value_and_for_the_whole() -> None:
     parts = {f"part{number}": "y" * 9_000 for number in range(3)}
 
-    told = msgspec.json.decode(sanitized_context(Raw(msgspec.json.encode({**parts, "long": LARGE, "_x": 1}))))
+    result = msgspec.json.decode(sanitized_context(Raw(msgspec.json.encode({**parts, "long": LARGE, "_x": 1}))))
     many = msgspec.json.decode(
         sanitized_context(Raw(msgspec.json.encode({str(number): "y" * 9_000 for number in range(9)})))
     )
 
-    assert told == {**parts, "long": {"_truncated": True, "_size": len(LARGE) + 2}}
+    assert result == {**parts, "long": {"_truncated": True, "_size": len(LARGE) + 2}}
     assert many.keys() == {"_truncated", "_size"}
 
 
 @given(JSON)
-def test_what_is_told_is_within_the_bound_and_says_nothing_of_credentials(value: object) -> None:
-    told = sanitized(value)
+def test_sanitized_values_are_within_the_limit_and_contain_no_credentials(value: object) -> None:
+    result = sanitized(value)
 
-    encoded = msgspec.json.encode(told)
+    encoded = msgspec.json.encode(result)
     assert len(encoded) <= VALUE_BYTES_MAX
     assert b"user:pw" not in encoded
     assert b"Bearer abc" not in encoded
 
 
 @given(JSON)
-def test_what_was_sanitized_stays_as_it_is(value: object) -> None:
-    told = sanitized(value)
+def test_sanitizing_twice_changes_nothing(value: object) -> None:
+    result = sanitized(value)
 
-    assert sanitized(told) == told
+    assert sanitized(result) == result

@@ -1,4 +1,4 @@
-"""Runs single tasks on a real worker and the broker of one process; and a small HTTP server that remembers."""
+"""A worker with the built-in handlers on an in-memory broker, and an HTTP server that records requests."""
 
 import asyncio
 import os
@@ -61,7 +61,7 @@ class Runner:
         return (await self.finished_all([task]))[0]
 
     async def finished_all(self, tasks: Sequence[Task]) -> list[TaskFinished]:
-        """Wait for the ends of all of them, whichever comes first."""
+        """Wait until all tasks have finished."""
         found: dict[str, TaskFinished] = {}
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not all(task.job_id in found for task in tasks):
@@ -71,7 +71,7 @@ class Runner:
         return [found[task.job_id] for task in tasks]
 
     async def started(self, task: Task) -> TaskStarted:
-        """Wait until the worker says that it has begun."""
+        """Wait until the worker reports that the task has started."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 for message in await self.messages_for(1.0):
@@ -79,7 +79,7 @@ class Runner:
                         return message
 
     async def messages_for(self, seconds: float) -> list[Message]:
-        """What the worker says next, or nothing when it is silent for so long."""
+        """Return the next messages of the worker, or none after a number of seconds."""
         messages = list(await self.broker.receive(0, 100, seconds))
         await self.broker.acknowledge(0, len(messages))
         return messages
@@ -103,8 +103,8 @@ class Runner:
         assert isinstance(outcome, Failed), outcome
         return outcome.error
 
-    async def said(self, text: str) -> str:
-        """Wait until a handler has written a line that contains `text`; the line."""
+    async def logged(self, text: str) -> str:
+        """Wait for a log line that contains `text` and return it."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while True:
                 for line in self.lines:
@@ -125,7 +125,7 @@ async def running(allow_private: bool = True, **defaults: Any) -> AsyncIterator[
 
 
 class Request:
-    """What the server was sent."""
+    """A request that the server received."""
 
     def __init__(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
         self.method = method
@@ -145,7 +145,7 @@ def answer(status: int, body: bytes | str = b"", kind: str = "application/json",
 
 
 class Server:
-    """A server on a port of this machine that answers as it is told; an empty answer hangs up."""
+    """An HTTP server on loopback with given responses; an empty response closes the connection."""
 
     def __init__(self, answers: Answer, hangs_up: bool) -> None:
         self.requests: list[Request] = []
@@ -179,7 +179,7 @@ class Server:
 
 @asynccontextmanager
 async def serving(answers: Answer, *, hangs_up: bool = False) -> AsyncIterator[Server]:
-    """Serve the answers; with `hangs_up`, close the connection after each."""
+    """Serve the responses; with `hangs_up`, close the connection after each one."""
     server = Server(answers, hangs_up)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"

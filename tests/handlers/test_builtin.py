@@ -17,29 +17,27 @@ NEW_HANDLER = """
 from windlass.handlers.config import HandlerConfig
 from windlass.ports.handler_declaration import handler
 
-@handler("brand_new", aliases=("also_new",))
-async def brand_new(config: HandlerConfig, word: str = "hello") -> str:
+@handler("greet", aliases=("also_new",))
+async def greet(config: HandlerConfig, text: str = "hello") -> str:
     \"\"\"Say hello.\"\"\"
-    return f"{word} {config.allow_private}"
+    return f"{text} {config.allow_private}"
 """
 
 
-def test_a_module_in_the_package_is_all_that_a_new_handler_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "brand_new.py").write_text(NEW_HANDLER)
+def test_a_module_in_the_package_is_found_as_a_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greet.py").write_text(NEW_HANDLER)
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
 
     found = builtin_handlers(HandlerConfig(allow_private=True))
 
-    assert found["also_new"].name == "brand_new"
-    assert found["brand_new"].summary == "Say hello."
-    assert [(param.name, param.default) for param in found["brand_new"].params] == [("word", "hello")]
+    assert found["also_new"].name == "greet"
+    assert found["greet"].summary == "Say hello."
+    assert [(param.name, param.default) for param in found["greet"].params] == [("text", "hello")]
     assert {"echo", "http", "call_external_service", "container"} <= found.keys()
 
 
 def test_two_built_in_handlers_of_one_name_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "second_echo.py").write_text(NEW_HANDLER.replace('"brand_new"', '"echo"'))
+    (tmp_path / "second_echo.py").write_text(NEW_HANDLER.replace('"greet"', '"echo"'))
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
 
     with pytest.raises(HandlerInvalid, match="'echo'"):

@@ -22,9 +22,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def gone(pid: int) -> None:
+async def exited(pid: int) -> None:
     async with asyncio.timeout(10):
-        while is_alive(pid):  # noqa: ASYNC110  the end of a process that is not ours gives no event
+        while is_alive(pid):  # noqa: ASYNC110  there is no event for the end of another process
             await asyncio.sleep(0.01)
 
 
@@ -56,10 +56,10 @@ async def test_a_last_line_that_is_not_an_object_or_array_is_not_a_result(line: 
     assert output["result"] is None
 
 
-async def test_output_is_logged_as_it_comes() -> None:
+async def test_output_is_logged_while_the_program_runs() -> None:
     async with running() as runner:
         task = await runner.publish("container", {"command": ["sh", "-c", "echo first; read line; echo end"]})
-        await runner.said("first")
+        await runner.logged("first")
         await runner.output_of(task)
 
     assert [line.message for line in runner.lines] == ["first", "end"]
@@ -130,15 +130,15 @@ async def test_limits_do_not_affect_a_program_below_them() -> None:
 
 
 @pytest.mark.parametrize("ends", ["timeout", "cancelled"])
-async def test_the_whole_group_is_killed(ends: str) -> None:
+async def test_the_whole_process_group_is_killed(ends: str) -> None:
     async with running() as runner:
         params = {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}
         task = await runner.publish("container", params, timeout_seconds=0.7 if ends == "timeout" else 60.0)
-        pid = int(await runner.said(""))
+        pid = int(await runner.logged(""))
         if ends == "cancelled":
             await runner.broker.cancel([task.task_id])
         error = await runner.error_of(task)
-        await gone(pid)
+        await exited(pid)
 
     assert error.type == ends
 

@@ -44,7 +44,7 @@ async def test_the_content_type_decides_how_a_body_is_read(reply: bytes, output:
         assert await runner.output("http", {"url": server.url}) == output
 
 
-async def test_a_request_is_what_the_params_say() -> None:
+async def test_a_request_has_the_method_headers_and_body_of_the_params() -> None:
     async with serving(lambda request: answer(200, "{}")) as server, running() as runner:
         await runner.output(
             "http",

@@ -1,4 +1,4 @@
-"""The handler for language models, against a server on this machine that speaks the protocol."""
+"""The handler for language models, against a OpenAI-compatible server on loopback."""
 
 import json
 import time
@@ -23,7 +23,7 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 TEXT = "Où est\nla biblio\nthèque? 🐋"
 
 
-def asking(url: str, **more: Any) -> dict[str, Any]:
+def chat_params(url: str, **more: Any) -> dict[str, Any]:
     return {"base_url": f"{url}/v1", "model": "small", "prompt": "hello", **more}
 
 
@@ -39,13 +39,13 @@ def chunk(text: str | None = None, finish_reason: str | None = None, index: int 
 
 
 def stream_of(text: str) -> list[str]:
-    """Events as a server sends them: the role, letters, the end, the usage, the word that all is said."""
+    """Return the events of a stream: the role, the characters, the finish reason, the usage and `[DONE]`."""
     usage = json.dumps({"model": "small-2", "choices": [], "usage": USAGE})
     return [chunk(""), *map(chunk, text), chunk(None, "stop"), usage, "[DONE]"]
 
 
 def streamed(events: Sequence[str], size: int = 1 << 20, end: str = "\n", whole: bool = True) -> bytes:
-    """An answer that arrives in pieces of `size` bytes; it breaks off where it is not to be whole."""
+    """Return a response in pieces of `size` bytes; without `whole` it ends too early."""
     body = "".join(f": keep alive{end}{end}data: {event}{end}{end}" for event in events).encode()
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -54,7 +54,7 @@ def streamed(events: Sequence[str], size: int = 1 << 20, end: str = "\n", whole:
 
 async def test_a_prompt_returns_the_reply() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
-        params = asking(server.url, system="be brief", api_key=KEY, temperature=0.5, max_tokens=7)
+        params = chat_params(server.url, system="be brief", api_key=KEY, temperature=0.5, max_tokens=7)
         finished = await runner.run("llm", params)
 
     (request,) = server.requests
@@ -133,7 +133,7 @@ async def test_the_key_of_the_settings_is_sent_to_no_other_server() -> None:
 )
 async def test_a_reply_in_json_is_returned_parsed(reply: str) -> None:
     async with serving(lambda request: completion(reply)) as server, running() as runner:
-        output = await runner.output("llm", asking(server.url, json_schema=SCHEMA))
+        output = await runner.output("llm", chat_params(server.url, json_schema=SCHEMA))
 
     assert (output["json"], output["text"]) == ({"n": 1}, reply)
     sent = json.loads(server.requests[0].body)["response_format"]
@@ -154,7 +154,7 @@ async def test_a_reply_in_json_is_returned_parsed(reply: str) -> None:
 )
 async def test_a_reply_that_does_not_match_is_retryable(reply: bytes, words: str) -> None:
     async with serving(lambda request: reply) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, json_schema=SCHEMA))
+        error = await runner.error("llm", chat_params(server.url, json_schema=SCHEMA))
 
     assert (error.type, error.retryable) == ("reply_invalid", True)
     assert words in error.message
@@ -163,7 +163,7 @@ async def test_a_reply_that_does_not_match_is_retryable(reply: bytes, words: str
 async def test_an_invalid_json_schema_is_rejected_before_the_request() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
         for schema in ({"type": "no such"}, {"$ref": f"{server.url}/schema"}, {"pattern": "(" * 99}):
-            error = await runner.error("llm", asking(server.url, json_schema=schema))
+            error = await runner.error("llm", chat_params(server.url, json_schema=schema))
             assert (error.type, error.retryable) == ("params_invalid", False)
 
     assert server.connections == 0
@@ -174,7 +174,7 @@ async def test_an_invalid_json_schema_is_rejected_before_the_request() -> None:
 async def test_a_stream_is_read_in_pieces_of_any_size(size: int, end: str) -> None:
     reply = streamed(stream_of(TEXT), size, end)
     async with serving(lambda request: reply) as server, running() as runner:
-        finished = await runner.run("llm", asking(server.url, stream=True))
+        finished = await runner.run("llm", chat_params(server.url, stream=True))
 
     assert isinstance(finished.outcome, Succeeded)
     output = msgspec.json.decode(finished.outcome.output)
@@ -187,29 +187,31 @@ async def test_a_stream_is_read_in_pieces_of_any_size(size: int, end: str) -> No
 
 async def test_a_stream_may_carry_json_too() -> None:
     async with serving(lambda request: streamed(stream_of('{"n": 2}'))) as server, running() as runner:
-        assert (await runner.output("llm", asking(server.url, stream=True, json_schema=SCHEMA)))["json"] == {"n": 2}
+        assert (await runner.output("llm", chat_params(server.url, stream=True, json_schema=SCHEMA)))["json"] == {
+            "n": 2
+        }
 
 
 async def test_only_the_first_choice_is_used() -> None:
     events = [chunk("a"), chunk("b", index=1), chunk("c"), chunk(None, "stop", 1), chunk(None, "length"), "[DONE]"]
     async with serving(lambda request: streamed(events)) as server, running() as runner:
-        output = await runner.output("llm", asking(server.url, stream=True))
+        output = await runner.output("llm", chat_params(server.url, stream=True))
 
     assert (output["text"], output["finish_reason"]) == ("ac", "length")
 
 
 @pytest.mark.parametrize("last", [[], ["[DONE]"]])
-async def test_a_stream_that_says_why_it_ends_is_whole(last: list[str]) -> None:
+async def test_a_stream_with_a_finish_reason_is_complete(last: list[str]) -> None:
     reply = streamed([chunk("hi"), chunk(None, "stop"), *last])
     async with serving(lambda request: reply) as server, running() as runner:
-        assert (await runner.output("llm", asking(server.url, stream=True)))["text"] == "hi"
+        assert (await runner.output("llm", chat_params(server.url, stream=True)))["text"] == "hi"
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5])
 async def test_a_stream_that_ends_too_early_is_retryable(cut: int) -> None:
     reply = streamed(stream_of("hello")[:cut])
     async with serving(lambda request: reply) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, stream=True))
+        error = await runner.error("llm", chat_params(server.url, stream=True))
 
     assert (error.type, error.retryable) == ("stream_truncated", True)
 
@@ -217,7 +219,7 @@ async def test_a_stream_that_ends_too_early_is_retryable(cut: int) -> None:
 async def test_a_connection_closed_within_a_stream_is_retryable() -> None:
     reply = streamed(stream_of("hello")[:4], whole=False)
     async with serving(lambda request: reply, hangs_up=True) as server, running() as runner:
-        finished = await runner.run("llm", asking(server.url, stream=True))
+        finished = await runner.run("llm", chat_params(server.url, stream=True))
 
     assert isinstance(finished.outcome, Failed)
     assert (finished.outcome.error.type, finished.outcome.error.retryable) == ("connection_failed", True)
@@ -226,7 +228,7 @@ async def test_a_connection_closed_within_a_stream_is_retryable() -> None:
 
 async def test_a_server_that_does_not_stream_is_supported() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
-        assert (await runner.output("llm", asking(server.url, stream=True)))["text"] == "hi"
+        assert (await runner.output("llm", chat_params(server.url, stream=True)))["text"] == "hi"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +248,7 @@ async def test_an_error_in_the_response_body_is_an_error(
     failure = json.dumps({"error": error})
     reply = streamed([chunk("a"), failure]) if stream else answer(200, failure)
     async with serving(lambda request: reply) as server, running() as runner:
-        found = await runner.error("llm", asking(server.url, stream=stream))
+        found = await runner.error("llm", chat_params(server.url, stream=stream))
 
     assert (found.type, found.status, found.retryable) == (kind, status, retryable)
 
@@ -262,7 +264,7 @@ async def test_an_error_in_the_response_body_is_an_error(
 )
 async def test_the_status_decides_whether_an_error_is_retryable(status: int, retryable: bool, body: str) -> None:
     async with serving(lambda request: answer(status, body)) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url))
+        error = await runner.error("llm", chat_params(server.url))
 
     assert (error.type, error.status, error.retryable) == ("http_status", status, retryable)
     assert error.message.endswith("the reason")
@@ -270,7 +272,7 @@ async def test_the_status_decides_whether_an_error_is_retryable(status: int, ret
 
 async def test_a_rate_limit_may_give_retry_after_in_seconds() -> None:
     async with serving(lambda request: answer(429, retry_after="7")) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url))
+        error = await runner.error("llm", chat_params(server.url))
 
     assert (error.type, error.status, error.retryable) == ("rate_limited", 429, True)
     assert error.retry_after_seconds == 7.0
@@ -281,7 +283,7 @@ async def test_a_rate_limit_may_give_retry_after_as_a_date() -> None:
     until = format_datetime(now + timedelta(seconds=90), usegmt=True)
     reply = answer(429, date=format_datetime(now, usegmt=True), retry_after=until)
     async with serving(lambda request: reply) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, stream=True))
+        error = await runner.error("llm", chat_params(server.url, stream=True))
 
     assert (error.type, error.retry_after_seconds) == ("rate_limited", 90.0)
 
@@ -294,14 +296,14 @@ async def test_a_rate_limit_may_give_retry_after_as_a_date() -> None:
 )  # fmt: skip
 async def test_a_response_that_is_not_a_completion_is_retryable(body: str) -> None:
     async with serving(lambda request: answer(200, body)) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url))
+        error = await runner.error("llm", chat_params(server.url))
 
     assert (error.type, error.retryable) == ("body_invalid", True)
 
 
 async def test_an_event_that_is_not_a_chunk_is_retryable() -> None:
     async with serving(lambda request: streamed([chunk("a"), "{", "[DONE]"])) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, stream=True))
+        error = await runner.error("llm", chat_params(server.url, stream=True))
 
     assert (error.type, error.retryable) == ("body_invalid", True)
 
@@ -311,14 +313,14 @@ async def test_a_response_beyond_the_limit_is_rejected(stream: bool) -> None:
     text = "x" * 900_000
     reply = streamed([chunk(text)] * 20) if stream else completion(text * 20)
     async with serving(lambda request: reply) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, stream=stream))
+        error = await runner.error("llm", chat_params(server.url, stream=stream))
 
     assert (error.type, error.retryable) == ("response_rejected", False)
 
 
 async def test_an_event_beyond_the_limit_is_an_error() -> None:
     async with serving(lambda request: streamed(["x" * (EVENT_BYTES_MAX + 1)])) as server, running() as runner:
-        assert (await runner.error("llm", asking(server.url, stream=True))).type == "body_invalid"
+        assert (await runner.error("llm", chat_params(server.url, stream=True))).type == "body_invalid"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -337,7 +339,7 @@ async def test_a_key_is_in_no_error_no_log_and_no_output(stream: bool) -> None:
     for where in given_as:
         waiting = list(answers)
         async with serving(lambda request, waiting=waiting: waiting.pop(0)) as server, running() as runner:
-            said += [str(await runner.run("llm", asking(server.url, stream=stream, **where))) for _ in answers]
+            said += [str(await runner.run("llm", chat_params(server.url, stream=stream, **where))) for _ in answers]
             said += [line.message for line in runner.lines]
             assert all(KEY in str(request.headers) for request in server.requests)
 
@@ -347,7 +349,7 @@ async def test_a_key_is_in_no_error_no_log_and_no_output(stream: bool) -> None:
 
 async def test_an_invalid_api_key_is_rejected_without_being_shown() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, api_key=f"{KEY}\r\nx: y"))
+        error = await runner.error("llm", chat_params(server.url, api_key=f"{KEY}\r\nx: y"))
 
     assert (error.type, error.retryable) == ("params_invalid", False)
     assert KEY not in str(error)
@@ -358,7 +360,7 @@ async def test_a_redirect_is_not_followed() -> None:
     async with serving(lambda request: completion()) as other:
         reply = answer(307, location=other.url + "/v1/chat/completions")
         async with serving(lambda request: reply) as server, running() as runner:
-            error = await runner.error("llm", asking(server.url, api_key=KEY))
+            error = await runner.error("llm", chat_params(server.url, api_key=KEY))
 
     assert (error.status, error.retryable) == (307, False)
     assert other.url in error.message
@@ -387,7 +389,7 @@ async def test_an_invalid_chat_request_fails_permanently(params: object, words: 
 
 async def test_a_private_address_is_rejected() -> None:
     async with serving(lambda request: completion()) as server, running(allow_private=False) as runner:
-        error = await runner.error("llm", asking(server.url))
+        error = await runner.error("llm", chat_params(server.url))
 
     assert (error.type, error.retryable) == ("address_refused", False)
     assert server.connections == 0
@@ -396,7 +398,7 @@ async def test_a_private_address_is_rejected() -> None:
 async def test_a_server_that_does_not_respond_in_time_is_retryable() -> None:
     reply = streamed([chunk("a")], whole=False)
     async with serving(lambda request: reply) as server, running() as runner:
-        error = await runner.error("llm", asking(server.url, stream=True, timeout=0.2))
+        error = await runner.error("llm", chat_params(server.url, stream=True, timeout=0.2))
 
     assert (error.type, error.retryable) == ("connection_failed", True)
     assert "Timeout" in error.message
@@ -405,8 +407,8 @@ async def test_a_server_that_does_not_respond_in_time_is_retryable() -> None:
 async def test_a_cancel_ends_a_stream() -> None:
     reply = streamed([chunk("first\n")], whole=False)
     async with serving(lambda request: reply) as server, running() as runner:
-        task = await runner.publish("llm", asking(server.url, stream=True))
-        await runner.said("first")
+        task = await runner.publish("llm", chat_params(server.url, stream=True))
+        await runner.logged("first")
         await runner.broker.cancel([task.task_id])
         finished = await runner.finished(task)
 
@@ -436,7 +438,7 @@ def test_events_do_not_depend_on_how_their_bytes_arrive(events: list[list[str]],
         for event in reader.feed(body[start:stop])
     ]
 
-    # A CR at the very end may be half of a line's end; the end of the stream decides.
+    # A CR at the end may be the first half of a CRLF; the end of the stream decides.
     assert found + list(reader.end()) == ["\n".join(lines) for lines in events]
 
 
@@ -455,5 +457,5 @@ def test_a_long_line_in_small_parts_is_searched_once() -> None:
     for _ in range(EVENT_BYTES_MAX // 8):
         list(reader.feed(b"x" * 8))
 
-    # Looking from its beginning each time would take minutes.
+    # Searching from the start each time would take minutes.
     assert time.perf_counter() - began < 10

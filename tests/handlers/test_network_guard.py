@@ -1,4 +1,4 @@
-"""Addresses that nodes may not reach, in all the ways that they can be written."""
+"""Addresses that nodes must not reach, in all their spellings."""
 
 import asyncio
 import ipaddress
@@ -10,8 +10,8 @@ from handler_harness import answer, running, serving
 
 from windlass.handlers.network_guard import refusal
 
-# Spellings of loopback, private and other inner addresses; PORT becomes the port of a server that must not be reached.
-INNER = [
+# Spellings of loopback, private and other internal addresses. PORT is replaced by the port of a running server.
+PRIVATE = [
     "http://127.0.0.1:PORT/",
     "http://127.0.0.1.:PORT/",
     "http://127.1:PORT/",
@@ -90,13 +90,13 @@ ALWAYS = [
 ]
 
 
-@pytest.mark.parametrize("url", INNER + ALWAYS)
+@pytest.mark.parametrize("url", PRIVATE + ALWAYS)
 async def test_no_spelling_reaches_a_private_address(url: str) -> None:
     async with serving(lambda request: answer(200, '"reached"')) as server, running(allow_private=False) as runner:
         error = await runner.error("http", {"url": url.replace("PORT", server.url.rsplit(":", 1)[1]), "timeout": 5})
 
     assert server.connections == 0
-    # Some spellings are no URL or no name at all; the others are recognised as what they are.
+    # Some spellings are not valid URLs or host names; the others are recognized as private.
     assert error.type in {"address_refused", "params_invalid", "connection_failed"}
     if error.type == "connection_failed":
         assert "cannot be resolved" in error.message
@@ -110,7 +110,7 @@ async def test_no_setting_permits_metadata_addresses(url: str) -> None:
     assert error.type in {"address_refused", "params_invalid"} or "cannot be resolved" in error.message
 
 
-async def test_a_redirect_to_an_inner_address_is_rejected() -> None:
+async def test_a_redirect_to_a_private_address_is_rejected() -> None:
     async with serving(lambda request: answer(302, location="http://169.254.169.254/")) as server, running() as runner:
         error = await runner.error("http", {"url": server.url})
 
@@ -136,11 +136,11 @@ async def test_a_name_with_one_private_address_is_refused(monkeypatch: pytest.Mo
 
 async def test_a_host_name_is_resolved_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(lambda request: answer(200, '"reached"')) as server, running() as runner:
-        asked = resolve_to(monkeypatch, ["127.0.0.1"])
+        resolved = resolve_to(monkeypatch, ["127.0.0.1"])
         port = server.url.rsplit(":", 1)[1]
         assert await runner.output("http", {"url": f"http://rebinding.test:{port}/"}) == "reached"
 
-    assert [host for host in asked if host == "rebinding.test"] == ["rebinding.test"]
+    assert [host for host in resolved if host == "rebinding.test"] == ["rebinding.test"]
     assert server.requests[0].headers["host"] == f"rebinding.test:{port}"
 
 
@@ -156,15 +156,15 @@ def test_private_addresses_may_be_reached_when_allowed(text: str) -> None:
 
 
 def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> list[str]:
-    """Have names end in .test resolved to these addresses; the names that were asked for."""
-    asked: list[str] = []
+    """Resolve names in .test to these addresses; return the list of resolved names."""
+    resolved: list[str] = []
     genuine = asyncio.get_running_loop().getaddrinfo
 
     async def getaddrinfo(host: Any, port: Any, **rest: Any) -> Any:
-        asked.append(host)
+        resolved.append(host)
         if not str(host).endswith(".test"):
             return await genuine(host, port, **rest)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
-    return asked
+    return resolved

@@ -1,4 +1,4 @@
-"""The postgres handler: params, results in JSON's terms, bounds, and queries that really stop."""
+"""The postgres handler: params, results as JSON, limits, and queries that are stopped on the server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ ACTIVE = (
 
 
 class Database:
-    """A worker, and a look at its database from beside it."""
+    """A worker, and a separate connection to its database."""
 
     def __init__(self, runner: Runner, url: str) -> None:
         self.runner = runner

@@ -19,9 +19,9 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-async def gone(pid: int) -> None:
+async def exited(pid: int) -> None:
     async with asyncio.timeout(10):
-        while is_alive(pid):  # noqa: ASYNC110  the end of a process that is not ours gives no event
+        while is_alive(pid):  # noqa: ASYNC110  there is no event for the end of another process
             await asyncio.sleep(0.01)
 
 
@@ -33,7 +33,7 @@ async def test_a_commands_output_and_exit_code_are_returned() -> None:
     assert {(line.level, line.message) for line in runner.lines} == {("info", "out"), ("error", "err")}
 
 
-async def test_no_shell_reads_the_arguments() -> None:
+async def test_arguments_are_not_interpreted_by_a_shell() -> None:
     async with running() as runner:
         output = await runner.output("shell", {"command": ["echo", "$(id)", "; rm -rf x", "`id`"]})
 
@@ -57,7 +57,7 @@ async def test_a_command_sees_only_the_allowed_environment(monkeypatch: pytest.M
     assert "WINDLASS" not in output["stdout"]
 
 
-async def test_input_that_is_not_read_is_no_error() -> None:
+async def test_unread_input_is_not_an_error() -> None:
     async with running() as runner:
         assert (await runner.output("shell", {"command": ["true"], "stdin": "x" * 1_000_000}))["exit_code"] == 0
 
@@ -96,7 +96,7 @@ async def test_a_command_that_cannot_start_fails_permanently(params: object, typ
     assert words in error.message
 
 
-async def test_output_is_bounded_and_its_end_is_kept() -> None:
+async def test_output_is_limited_to_its_end() -> None:
     async with running() as runner:
         output = await runner.output(
             "shell", {"command": ["sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x; echo end"]}
@@ -111,9 +111,9 @@ async def test_a_command_that_times_out_is_killed_with_its_process_group() -> No
     async with running() as runner:
         began = time.monotonic()
         task = await runner.publish("shell", {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}, timeout_seconds=0.5)
-        pid = int(await runner.said(""))
+        pid = int(await runner.logged(""))
         finished = await runner.finished(task)
-        await gone(pid)
+        await exited(pid)
 
     assert isinstance(finished.outcome, Failed)
     assert finished.outcome.error.type == "timeout"
@@ -124,20 +124,20 @@ async def test_a_command_that_ignores_sigterm_is_killed() -> None:
     async with running() as runner:
         command = ["sh", "-c", "trap '' TERM; echo $$; while true; do sleep 0.05; done"]
         task = await runner.publish("shell", {"command": command}, timeout_seconds=0.5)
-        pid = int(await runner.said(""))
+        pid = int(await runner.logged(""))
         await runner.finished(task)
-        await gone(pid)
+        await exited(pid)
 
 
 async def test_a_cancel_ends_a_command_at_once() -> None:
     async with running() as runner:
         task = await runner.publish("shell", {"command": ["sh", "-c", "echo $$; exec sleep 60"]})
-        pid = int(await runner.said(""))
+        pid = int(await runner.logged(""))
         began = time.monotonic()
         await runner.broker.cancel([task.task_id])
         await runner.finished(task)
         took = time.monotonic() - began
-        await gone(pid)
+        await exited(pid)
 
     assert took < 0.5
 
@@ -146,7 +146,7 @@ async def test_a_background_process_is_killed_with_the_attempt() -> None:
     async with running() as runner:
         began = time.monotonic()
         output = await runner.output("shell", {"command": ["sh", "-c", "sleep 60 & echo $!"]})
-        await gone(int(output["stdout"]))
+        await exited(int(output["stdout"]))
 
     assert time.monotonic() - began < 3.0
 
@@ -169,7 +169,7 @@ async def test_all_commands_end_with_a_killed_worker(tmp_path: Path) -> None:
         async def main():
             async with running() as runner:
                 await runner.publish("shell", {{"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}})
-                print(await runner.said(""), flush=True)
+                print(await runner.logged(""), flush=True)
                 await asyncio.sleep(60)
 
         asyncio.run(main())
@@ -183,4 +183,4 @@ async def test_all_commands_end_with_a_killed_worker(tmp_path: Path) -> None:
     process.kill()
     await process.wait()
 
-    await gone(pid)
+    await exited(pid)

@@ -1,4 +1,4 @@
-"""The sqlite handler: params, results in JSON's terms, bounds, files it may open, and queries that really stop."""
+"""The sqlite handler: params, results as JSON, limits, allowed files, and queries that are stopped."""
 
 import time
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: signed as a library of others verifies, reported attempt by attempt, guarded like http."""
+"""Deliveries of webhooks: signatures, reports of each attempt, and the address rules of HTTP nodes."""
 
 import json
 from typing import Any
@@ -32,12 +32,12 @@ async def test_the_signature_passes_the_reference_library() -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
         await runner.run("webhook", {"url": server.url, "type": "user.made", "data": {"é": 1}, "secret": "HOOK_KEY"})
 
-    said = verified(server.requests[0])
-    assert (said["type"], said["data"]) == ("user.made", {"é": 1})
-    assert said["timestamp"].endswith("Z")
+    body = verified(server.requests[0])
+    assert (body["type"], body["data"]) == ("user.made", {"é": 1})
+    assert body["timestamp"].endswith("Z")
 
 
-async def test_a_payload_is_sent_as_it_is() -> None:
+async def test_a_payload_is_sent_unchanged() -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
         await runner.run("webhook", {"url": server.url, "payload": {"own": [1]}, "secret": "hook_key"})
 
@@ -55,11 +55,11 @@ async def test_a_secret_may_be_any_text() -> None:
 async def test_the_fourth_attempt_reaches_a_receiver_that_failed_three_times() -> None:
     left = [500, 503, 429]
 
-    def grudging(request: Request) -> bytes:
+    def failing_three_times(request: Request) -> bytes:
         return answer(left.pop(0), '{"error": "not now"}') if left else answer(204)
 
     params = {"data": {"n": 1}, "secret": "hook_key"}
-    async with serving(grudging) as server, running(secrets=SECRETS) as runner:
+    async with serving(failing_three_times) as server, running(secrets=SECRETS) as runner:
         attempts = [
             await runner.run("webhook", {"url": server.url, **params}, attempt=attempt, idempotency_key="j1_n")
             for attempt in range(1, 5)
@@ -73,10 +73,10 @@ async def test_the_fourth_attempt_reaches_a_receiver_that_failed_three_times() -
 
 
 async def test_an_attempt_is_reported_without_secrets() -> None:
-    def telling(request: Request) -> bytes:
+    def refusing(request: Request) -> bytes:
         return answer(400, "no " + "x" * 2_000, "text/plain")
 
-    async with serving(telling) as server, running(secrets=SECRETS) as runner:
+    async with serving(refusing) as server, running(secrets=SECRETS) as runner:
         finished = await runner.run("webhook", {"url": f"{server.url}/in?token=hidden", "secret": "hook_key"})
 
     delivery = reported(finished)
@@ -101,10 +101,10 @@ async def test_a_request_without_a_response_is_recorded() -> None:
 
 
 async def test_a_slow_receiver_times_out() -> None:
-    def dripping(request: Request) -> bytes:
+    def incomplete(request: Request) -> bytes:
         return b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nx"
 
-    async with serving(dripping) as server, running() as runner:
+    async with serving(incomplete) as server, running() as runner:
         finished = await runner.run("webhook", {"url": server.url, "timeout": 0.3})
 
     assert isinstance(finished.outcome, Failed)

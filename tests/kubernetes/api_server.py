@@ -1,4 +1,4 @@
-"""A Kubernetes API server inside the test's own process: Jobs, pods, watches, logs, and the ways in which it fails."""
+"""A simulated Kubernetes API server with Jobs, pods, watches, logs and injected faults."""
 
 import asyncio
 import re
@@ -22,7 +22,7 @@ ROUTE = re.compile(
 
 
 class Call(NamedTuple):
-    """One request, as it came in."""
+    """A received request."""
 
     method: str
     path: str
@@ -35,14 +35,14 @@ class Call(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """How to fail a request: a status, or None for a line that breaks after the request took effect."""
+    """A response status, or None to close the connection after the request took effect."""
 
     status: int | None
     headers: dict[str, str]
 
 
 class Log:
-    """What a container wrote, each line with its instant, and whether more may come."""
+    """The log of a container, with timestamps, and whether it has ended."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
@@ -54,43 +54,43 @@ class Log:
         for line in lines:
             self._at = max(self._at + timedelta(microseconds=1), datetime.now(UTC))
             self.lines.append((self._at.strftime("%Y-%m-%dT%H:%M:%S.%f000Z"), line))
-        self._tell()
+        self._notify()
 
     def end(self) -> None:
         self.over = True
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
 
 
 class ApiServer:
-    """Listens on a port of this machine. Nothing happens to Jobs and pods by itself: that is the cluster's part."""
+    """An API server on loopback. Jobs and pods do not change by themselves; see `Cluster`."""
 
     def __init__(self) -> None:
         self.objects = Objects()
         self.calls: list[Call] = []
         self.url = ""
         self.token = TOKEN
-        # Requests wait here while a test holds them up.
+        # Cleared while a test delays all requests.
         self.open = asyncio.Event()
         self.open.set()
         self._faults: list[tuple[str, str, Fault]] = []
         self._logs: dict[str, Log] = {}
         self._streams: dict[asyncio.StreamWriter, str] = {}
-        self._lines: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.StreamWriter] = set()
 
     def log(self, pod: str) -> Log:
         return self._logs.setdefault(pod, Log())
 
     def fail(self, method: str, path: str, status: int | None, times: int = 1, **headers: str) -> None:
-        """Have the next requests fail whose path contains a text."""
+        """Fail the next requests whose path contains a text."""
         self._faults += [(method, path, Fault(status, headers))] * times
 
     @property
     def streams(self) -> list[str]:
-        """What is watched or followed at this moment."""
+        """Return the kinds of open streams."""
         return list(self._streams.values())
 
     @property
@@ -98,12 +98,12 @@ class ApiServer:
         return len(self._faults)
 
     def count(self, method: str, path: str, *, watch: bool | None = None) -> int:
-        """How many requests there were."""
+        """Return the number of matching requests."""
         found = [call for call in self.calls if call.method == method and path in call.path]
         return len([call for call in found if watch is None or call.is_watch is watch])
 
     def drop_streams(self, kind: str = "watch") -> int:
-        """Break the lines of all that is watched ('watch') or followed ('log'); how many there were."""
+        """Close all streams of a kind ('watch' or 'log') and return their number."""
         found = [writer for writer, what in self._streams.items() if what == kind]
         for writer in found:
             writer.transport.abort()
@@ -111,11 +111,11 @@ class ApiServer:
         return len(found)
 
     def hang_up(self) -> None:
-        for writer in list(self._lines):
+        for writer in list(self._connections):
             writer.transport.abort()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._lines.add(writer)
+        self._connections.add(writer)
         try:
             while True:
                 call, headers = await _read(reader)
@@ -126,13 +126,13 @@ class ApiServer:
             pass
         finally:
             self._streams.pop(writer, None)
-            self._lines.discard(writer)
+            self._connections.discard(writer)
             writer.close()
 
     async def _answer(self, call: Call, headers: dict[str, str], writer: asyncio.StreamWriter) -> None:
         fault = self._take_fault(call)
         if fault is not None and fault.status is not None:
-            refused = Refused(fault.status, "Fault", "the server is told to fail")
+            refused = Refused(fault.status, "Fault", "injected fault")
             await _send(writer, fault.status, _status(refused), **fault.headers)
             return
         try:
@@ -152,7 +152,7 @@ class ApiServer:
             code, answer = refused.code, _status(refused)
         if fault is not None:
             writer.transport.abort()
-            raise ConnectionError("as told")
+            raise ConnectionError("injected fault")
         await _send(writer, code, answer)
 
     def _do(self, call: Call, found: "re.Match[str]") -> tuple[int, Object]:
@@ -167,11 +167,11 @@ class ApiServer:
             case "GET", _:
                 return 200, self.objects.get(kind, namespace, name)
             case "PATCH", _:
-                made = self.objects.patch(kind, namespace, name, body, status=found["sub"] == "status")
-                statuses = made["status"].get("containerStatuses") or [{}]
-                if "terminated" in (statuses[0].get("state") or {}) or made["status"].get("phase") == "Failed":
+                stored = self.objects.patch(kind, namespace, name, body, status=found["sub"] == "status")
+                statuses = stored["status"].get("containerStatuses") or [{}]
+                if "terminated" in (statuses[0].get("state") or {}) or stored["status"].get("phase") == "Failed":
                     self.log(name).end()
-                return 200, made
+                return 200, stored
             case "DELETE", _:
                 self.log(name).end()
                 return 200, self.objects.delete(kind, namespace, name, body)
@@ -189,9 +189,9 @@ class ApiServer:
                 await _send_part(writer, {"type": "ERROR", "object": _status(expired)})
                 break
             changed = self.objects.changed
-            for version, event, where, made in list(self.objects.history):
-                if version > since and where == place and matches(made, call.query.get("labelSelector", "")):
-                    await _send_part(writer, {"type": event, "object": made})
+            for version, event, where, stored in list(self.objects.history):
+                if version > since and where == place and matches(stored, call.query.get("labelSelector", "")):
+                    await _send_part(writer, {"type": event, "object": stored})
                 since = max(since, version)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.0, until - loop.time())):
@@ -277,7 +277,7 @@ def _status(refused: Refused) -> Object:
 
 
 def write_kubeconfig(path: Path, url: str, token: str, namespace: str, **cluster: Any) -> Path:
-    """A configuration file for one cluster and one user."""
+    """Write a configuration file for one cluster and one user."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -292,7 +292,7 @@ def write_kubeconfig(path: Path, url: str, token: str, namespace: str, **cluster
 
 @asynccontextmanager
 async def serving(secured: ssl.SSLContext | None = None) -> AsyncIterator[ApiServer]:
-    """A server that is there for one test."""
+    """Start a server for one test."""
     server = ApiServer()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 22, ssl=secured)
     scheme = "http" if secured is None else "https"

@@ -1,4 +1,4 @@
-"""API servers for the tests of this folder: a simulated one for each, and a real one where its programs are at hand."""
+"""API servers for the tests of this folder: a simulated one, and a real one if its programs are installed."""
 
 import os
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ NAMESPACE = "shop"
 
 
 class Place(NamedTuple):
-    """A cluster, and how containers get there."""
+    """A cluster and the configuration that connects to it."""
 
     cluster: Cluster
     rules: KubernetesConfig
@@ -63,7 +63,7 @@ async def place(server: ApiServer, tmp_path: Path) -> AsyncIterator[Place]:
 
 @pytest.fixture(scope="session")
 def real_server(server_folder: Path) -> Iterator[RealServer | None]:
-    """The real API server of $KUBEBUILDER_ASSETS, where that is set."""
+    """The real API server of $KUBEBUILDER_ASSETS, if it is set."""
     if ASSETS is None:
         yield None
         return
@@ -76,7 +76,7 @@ def real_server(server_folder: Path) -> Iterator[RealServer | None]:
 async def any_place(
     request: pytest.FixtureRequest, server: ApiServer, real_server: RealServer | None, tmp_path: Path
 ) -> AsyncIterator[Place]:
-    """A cluster with each kind of API server there is."""
+    """A cluster with each available kind of API server."""
     wanted = real_server if request.param == "real" else None
     async with simulated(server, tmp_path) if wanted is None else real(wanted, tmp_path) as found:
         yield found

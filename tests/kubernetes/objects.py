@@ -18,7 +18,7 @@ GRACE_SECONDS = 30
 
 
 class Refused(Exception):
-    """What the server answers instead of doing it."""
+    """An error response of the server."""
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ def now() -> str:
 
 
 class Objects:
-    """All of them, and what happened to them since the last compaction."""
+    """All objects, and their history since the last compaction."""
 
     def __init__(self) -> None:
         self.version = 1
@@ -50,23 +50,23 @@ class Objects:
         return [found for found in held if matches(found, selector)]
 
     def create(self, kind: str, namespace: str, given: Object) -> Object:
-        made = copy.deepcopy(given)
-        meta = made.setdefault("metadata", {})
+        created = copy.deepcopy(given)
+        meta = created.setdefault("metadata", {})
         if not meta.get("name") and meta.get("generateName"):
             meta["name"] = f"{meta['generateName']}{uuid.uuid4().hex[:5]}"
         name = str(meta.get("name") or "")
-        _check(kind, name, made)
+        _check(kind, name, created)
         if (kind, namespace, name) in self._held:
             raise Refused(409, "AlreadyExists", f'{kind} "{name}" already exists')
         meta |= {"namespace": namespace, "uid": str(uuid.uuid4()), "creationTimestamp": now(), "generation": 1}
-        made["apiVersion"], made["kind"] = KINDS[kind]
-        made["status"] = {"phase": "Pending"} if kind == "pods" else {}
+        created["apiVersion"], created["kind"] = KINDS[kind]
+        created["status"] = {"phase": "Pending"} if kind == "pods" else {}
         if kind == "jobs":
             labels = {"controller-uid": meta["uid"], "job-name": name}
-            made["spec"].setdefault("selector", {"matchLabels": {"controller-uid": meta["uid"]}})
-            template = made["spec"]["template"].setdefault("metadata", {})
+            created["spec"].setdefault("selector", {"matchLabels": {"controller-uid": meta["uid"]}})
+            template = created["spec"]["template"].setdefault("metadata", {})
             template["labels"] = {**(template.get("labels") or {}), **labels}
-        return self._put("ADDED", (kind, namespace, name), made)
+        return self._put("ADDED", (kind, namespace, name), created)
 
     def patch(self, kind: str, namespace: str, name: str, change: Object, *, status: bool) -> Object:
         held = copy.deepcopy(self.get(kind, namespace, name))
@@ -102,31 +102,31 @@ class Objects:
         return self._put("MODIFIED", key, held)
 
     def compact(self) -> None:
-        """Forget what happened, as etcd does from time to time; who watches from before that is told so."""
+        """Discard the history, as etcd does periodically; watches of older versions get an error."""
         self.version += 1
         self.oldest = self.version
         self.history.clear()
-        self._ring()
+        self._notify()
 
-    def _put(self, event: str, key: Key, made: Object) -> Object:
+    def _put(self, event: str, key: Key, stored: Object) -> Object:
         self.version += 1
-        made["metadata"]["resourceVersion"] = str(self.version)
-        self._held[key] = made
-        self._tell(event, key, made)
-        return made
+        stored["metadata"]["resourceVersion"] = str(self.version)
+        self._held[key] = stored
+        self._record(event, key, stored)
+        return stored
 
     def _remove(self, key: Key, held: Object) -> Object:
         self.version += 1
         held["metadata"]["resourceVersion"] = str(self.version)
         del self._held[key]
-        self._tell("DELETED", key, held)
+        self._record("DELETED", key, held)
         return held
 
-    def _tell(self, event: str, key: Key, made: Object) -> None:
-        self.history.append((self.version, event, f"{key[0]}/{key[1]}", copy.deepcopy(made)))
-        self._ring()
+    def _record(self, event: str, key: Key, stored: Object) -> None:
+        self.history.append((self.version, event, f"{key[0]}/{key[1]}", copy.deepcopy(stored)))
+        self._notify()
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         self.changed.set()
         self.changed = asyncio.Event()
 
@@ -138,7 +138,7 @@ def matches(found: Object, selector: str) -> bool:
 
 
 def merged(held: Object, change: Object) -> Object:
-    """A JSON merge patch."""
+    """Apply a JSON merge patch."""
     result = dict(held)
     for name, value in change.items():
         if value is None:
@@ -150,14 +150,14 @@ def merged(held: Object, change: Object) -> Object:
     return result
 
 
-def _check(kind: str, name: str, made: Object) -> None:
+def _check(kind: str, name: str, stored: Object) -> None:
     faults: list[str] = []
     if not NAME.fullmatch(name) or len(name) > (63 if kind == "jobs" else 253):
         faults.append(f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain is needed')
-    for label, value in (made["metadata"].get("labels") or {}).items():
+    for label, value in (stored["metadata"].get("labels") or {}).items():
         if not LABEL_VALUE.fullmatch(value) or len(value) > 63:
             faults.append(f'metadata.labels: Invalid value: "{value}" of {label}')
-    spec = made.get("spec") or {}
+    spec = stored.get("spec") or {}
     pod = ((spec.get("template") or {}).get("spec") or {}) if kind == "jobs" else spec
     if kind == "jobs" and pod.get("restartPolicy") not in ("Never", "OnFailure"):
         faults.append('spec.template.spec.restartPolicy: Unsupported value: supported values: "OnFailure", "Never"')

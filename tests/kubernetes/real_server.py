@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import httpx2
 
-from tests.servers import Server, _bound_to_us, _spawn, free_port
+from tests.servers import Server, _ends_with_parent, _spawn, free_port
 
 START_SECONDS_MAX = 90
-LOOK_SECONDS = 0.1
-# The minor version since which finished Jobs are removed without being asked for it.
+POLL_SECONDS = 0.1
+# The first minor version that deletes finished Jobs by default.
 TTL_BY_DEFAULT = 21
 
 
 class RealServer(NamedTuple):
-    """An API server that runs, and the etcd under it."""
+    """A running API server and its etcd."""
 
     url: str
     token: str
@@ -31,14 +31,16 @@ class RealServer(NamedTuple):
 
 
 def start_real(programs: Path, folder: Path) -> RealServer:
-    """Start both; no controllers and no kubelet, so that only tests move things."""
+    """Start both without controllers and kubelet, so that only tests change objects."""
     folder.mkdir(parents=True, exist_ok=True)
     token = uuid.uuid4().hex
     etcd_url = f"http://127.0.0.1:{free_port()}"
     etcd_command = [str(programs / "etcd"), "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync"]
     etcd_command += ["--listen-client-urls", etcd_url, "--advertise-client-urls", etcd_url]
     etcd_command += ["--listen-peer-urls", f"http://127.0.0.1:{free_port()}"]
-    etcd = Server(etcd_url, _spawn([*_bound_to_us("TERM"), *etcd_command], folder / "etcd.log", None), signal.SIGTERM)
+    etcd = Server(
+        etcd_url, _spawn([*_ends_with_parent("TERM"), *etcd_command], folder / "etcd.log", None), signal.SIGTERM
+    )
     (folder / "tokens.csv").write_text(f"{token},tester,tester,system:masters\n")
     key = folder / "accounts.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
@@ -50,9 +52,9 @@ def start_real(programs: Path, folder: Path) -> RealServer:
     command += ["--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24"]
     command += ["--disable-admission-plugins=ServiceAccount"]
     if _minor_version(programs) < TTL_BY_DEFAULT:
-        # Else the field is dropped without a word, and finished Jobs stay.
+        # Otherwise the field is dropped silently, and finished Jobs remain.
         command += ["--feature-gates=TTLAfterFinished=true"]
-    api = Server(url, _spawn([*_bound_to_us("TERM"), *command], folder / "api.log", None), signal.SIGTERM)
+    api = Server(url, _spawn([*_ends_with_parent("TERM"), *command], folder / "api.log", None), signal.SIGTERM)
     server = RealServer(url, token, api, etcd)
     _wait_for(server, folder)
     return server
@@ -77,11 +79,11 @@ def _wait_for(server: RealServer, folder: Path) -> None:
                 server.stop()
                 said = (folder / "api.log").read_text(errors="replace")[-2000:]
                 raise RuntimeError(f"the API server does not come up: {said}")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(POLL_SECONDS)
 
 
 async def new_namespace(http: httpx2.AsyncClient) -> str:
-    """A namespace of the test's own."""
+    """Create a namespace for one test."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     (await http.post("/api/v1/namespaces", json=body)).raise_for_status()

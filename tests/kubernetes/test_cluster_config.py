@@ -1,4 +1,4 @@
-"""The ways to a cluster: kubeconfig, credential plugins, the worker's own service account; and having none."""
+"""Cluster configuration: kubeconfig, credential plugins, the service account of the worker, or none."""
 
 import ssl
 import subprocess
@@ -55,7 +55,7 @@ async def test_a_wrong_token_is_rejected_permanently(place: Place) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1"])
-async def test_a_credential_plugin_gives_the_token(place: Place, version: str) -> None:
+async def test_a_credential_plugin_provides_the_token(place: Place, version: str) -> None:
     said = {"kind": "ExecCredential", "status": {"token": TOKEN}}
     with_user(place.rules.kubeconfig, exec=plugin(version, f"print('''{msgspec.json.encode(said).decode()}''')"))
     async with running(container=place.defaults) as runner:
@@ -116,13 +116,13 @@ def test_the_kubernetes_client_is_not_imported_before_it_is_needed() -> None:
 
 
 def certificate(folder: Path) -> ssl.SSLContext:
-    """A server's certificate, beside which lies what a pod of the cluster would be given."""
-    key, made = folder / "key.pem", folder / "ca.crt"
+    """A server certificate, next to the service account files of a pod."""
+    key, authority = folder / "key.pem", folder / "ca.crt"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(made)], check=True, capture_output=True)
+    subprocess.run([*command, "-keyout", str(key), "-out", str(authority)], check=True, capture_output=True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made, key)
+    context.load_cert_chain(authority, key)
     return context
 
 

@@ -1,4 +1,4 @@
-"""Containers on Kubernetes, on every kind of API server there is: simulated, and real where its programs are."""
+"""Containers on Kubernetes, with the simulated API server and with a real one if it is installed."""
 
 from typing import Any
 
@@ -27,8 +27,8 @@ def meta_in(finished: TaskFinished) -> Any:
 
 
 def only_pods(cluster: Cluster, count: int = 1) -> None:
-    """Never two pods for one Job, and so for one attempt."""
-    assert [len(names) for names in cluster.made.values()] == [1] * count
+    """Check that no Job, and so no attempt, had two pods."""
+    assert [len(names) for names in cluster.created.values()] == [1] * count
 
 
 async def test_a_container_runs_to_its_end(any_place: Place) -> None:
@@ -61,7 +61,7 @@ async def test_a_finished_job_is_removed_by_its_ttl(any_place: Place) -> None:
     assert (await cluster.jobs(), await cluster.pods()) == ([], [])
 
 
-async def test_the_job_says_whose_it_is_and_is_never_repeated(any_place: Place) -> None:
+async def test_the_job_has_labels_of_its_task_and_no_retries(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         await runner.publish("container", {**NODE, "labels": {"team": "data"}}, timeout_seconds=90.0)
@@ -309,7 +309,7 @@ async def test_the_nodes_own_timeout_deletes_the_job(any_place: Place) -> None:
     assert error.type == "timeout"
 
 
-async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: Place) -> None:
+async def test_the_pod_of_a_returned_task_is_adopted_by_the_next_worker(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as first:
         task = await first.publish("container", NODE)
@@ -317,7 +317,7 @@ async def test_a_task_handed_back_leaves_its_pod_to_the_next_worker(any_place: P
         await first.started(task)
     async with running(container=any_place.defaults) as second:
         await second.broker.publish([task])
-        await second.said("adopted Job")
+        await second.logged("adopted Job")
         await cluster.end(pod, message='{"ok": true}')
         output = await second.output_of(task)
 
@@ -419,7 +419,7 @@ async def test_the_error_contains_the_message_of_the_api_server(any_place: Place
     assert await any_place.cluster.jobs() == []
 
 
-async def test_the_first_container_of_a_whole_pod_is_the_task(any_place: Place) -> None:
+async def test_the_first_container_of_a_pod_spec_is_the_task(any_place: Place) -> None:
     cluster = any_place.cluster
     rules = replace(any_place.rules, allow_pod_spec=True)
     beside = [{"name": "work", "image": "busybox"}, {"name": "proxy", "image": "busybox"}]
@@ -429,7 +429,7 @@ async def test_the_first_container_of_a_whole_pod_is_the_task(any_place: Place) 
         pod = await cluster.started()
         await cluster.end_first(pod, 0)
         output = await runner.output_of(task)
-        # What runs beside the task would never end by itself.
+        # The other container would never end by itself.
         await cluster.collected()
 
     assert output["exit_code"] == 0

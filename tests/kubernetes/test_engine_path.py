@@ -1,4 +1,4 @@
-"""Containers through the whole path: engine, broker, worker, cluster; and what is left when parts of it die."""
+"""Containers through engine, broker, worker and cluster, also when some of them are killed."""
 
 import asyncio
 import os
@@ -72,7 +72,7 @@ async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place
     assert container_end.state.status == "completed"
     assert (output["result"], output["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
     assert events.count("node_dispatched") == 1
-    assert [len(names) for names in cluster.made.values()] == [1]
+    assert [len(names) for names in cluster.created.values()] == [1]
     await cluster.expire()
     assert await cluster.jobs() == []
 
@@ -85,7 +85,7 @@ async def test_an_eviction_does_not_use_up_an_attempt(any_place: Place, tmp_path
         job = await process.submit()
         await cluster.evict(await cluster.started())
         second = (await cluster.jobs_of(2))[-1]
-        first = next(iter(cluster.made))
+        first = next(iter(cluster.created))
         (second,) = [one for one in await cluster.jobs() if one["metadata"]["name"] != first]
         pod = await cluster.make_pod(second)
         await cluster.start(pod)
@@ -97,7 +97,7 @@ async def test_an_eviction_does_not_use_up_an_attempt(any_place: Place, tmp_path
     assert container_end.state.status == "completed"
     assert events.count("worker_lost") == 1
     assert second["metadata"]["labels"]["windlass/attempt"] == "2"
-    assert [len(names) for names in cluster.made.values()] == [1, 1]
+    assert [len(names) for names in cluster.created.values()] == [1, 1]
 
 
 async def test_a_cancelled_job_deletes_its_container(any_place: Place, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
         job = await process.submit()
         pod = await cluster.make_pod()
         await cluster.hold(pod, "ContainerCreating")
-        # A handler that takes as long counts as started.
+        # A handler that runs this long counts as started.
         await asyncio.sleep(0.6)
         before = await events_of(store, job.spec.job_id)
         await cluster.start(pod)
@@ -146,9 +146,9 @@ async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, t
     cluster = place.cluster
     first = _spawn(place, tmp_path)
     pod = await cluster.started()
-    # It follows the log, so it has seen its container run.
+    # The worker follows the log, so it has seen that the container runs.
     async with asyncio.timeout(30):
-        while "log" not in server.streams:  # noqa: ASYNC110  nobody tells when another process has seen something
+        while "log" not in server.streams:  # noqa: ASYNC110  there is no event for what another process has seen
             await asyncio.sleep(0.01)
     first.send_signal(signal.SIGKILL)
     await asyncio.to_thread(first.communicate)
@@ -162,7 +162,7 @@ async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, t
     assert second.returncode == 0, said.decode()
     result = msgspec.json.decode(out)["result_data"]["work"]
     assert (result["result"], result["pod_name"]) == ({"rows": 3}, pod["metadata"]["name"])
-    assert [len(names) for names in cluster.made.values()] == [1]
+    assert [len(names) for names in cluster.created.values()] == [1]
 
 
 def _spawn(place: Place, folder: Path, *more: str) -> "subprocess.Popen[bytes]":
@@ -176,7 +176,7 @@ def _spawn(place: Place, folder: Path, *more: str) -> "subprocess.Popen[bytes]":
 
 
 async def _event(process: Process, job_id: str, kind: str) -> None:
-    async def is_told() -> bool:
+    async def is_recorded() -> bool:
         return kind in await events_of(process.store, job_id)
 
-    await until(process, job_id, is_told)
+    await until(process, job_id, is_recorded)

@@ -1,4 +1,4 @@
-"""Containers on an API server that fails, forgets and hangs up; and the logs that it carries."""
+"""Containers on an API server that fails, loses history and closes connections; logs of containers."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,7 +44,7 @@ async def test_a_dropped_watch_is_reopened(place: Place, server: ApiServer) -> N
 
     assert output["result"] == [1]
     assert server.count("GET", "/pods", watch=True) >= 3
-    assert len(place.cluster.made) == 1
+    assert len(place.cluster.created) == 1
 
 
 async def test_events_missed_by_the_watch_are_recovered(place: Place, server: ApiServer) -> None:
@@ -83,7 +83,7 @@ async def test_a_watch_that_ends_with_410_is_reopened(place: Place, server: ApiS
         pod = await place.cluster.started()
         await runner.started(task)
         await until(lambda: "watch" in server.streams)
-        # The watch under way has fallen behind what is kept.
+        # The open watch is older than the history.
         server.objects.compact()
         await until(lambda: server.count("GET", "/pods", watch=True) >= 2)
         await place.cluster.end(pod)
@@ -142,7 +142,7 @@ async def test_a_create_whose_response_is_lost_is_not_repeated(place: Place, ser
 
     assert output["exit_code"] == 0
     assert server.count("POST", "/jobs") == 2
-    assert [len(names) for names in place.cluster.made.values()] == [1]
+    assert [len(names) for names in place.cluster.created.values()] == [1]
 
 
 async def test_a_cancel_while_the_job_is_created_leaves_nothing(place: Place, server: ApiServer) -> None:
@@ -193,7 +193,7 @@ async def test_the_log_is_copied_while_the_container_runs(place: Place, server: 
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write("loading")
-        await runner.said("loading")
+        await runner.logged("loading")
         log.write("done", '{"rows": 4}')
         await place.cluster.end(pod)
         output = await runner.output_of(task)
@@ -209,7 +209,7 @@ async def test_an_interrupted_log_continues_where_it_stopped(place: Place, serve
         log = server.log(pod["metadata"]["name"])
         for at in range(5):
             log.write(f"line {at}")
-            await runner.said(f"line {at}")
+            await runner.logged(f"line {at}")
             server.drop_streams("log")
         log.write("the last")
         await place.cluster.end(pod)
@@ -223,7 +223,7 @@ async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(place
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
-        await runner.said("the log cannot be read")
+        await runner.logged("the log cannot be read")
         await place.cluster.end(pod, message='"kept"')
         output = await runner.output_of(task)
 
@@ -237,7 +237,7 @@ async def test_a_long_log_is_truncated_and_its_end_is_still_read(place: Place, s
         pod = await place.cluster.started()
         log = server.log(pod["metadata"]["name"])
         log.write(*(f"line {at}" for at in range(500)), '{"rows": 500}')
-        await runner.said("log truncated")
+        await runner.logged("log truncated")
         await place.cluster.end(pod)
         output = await runner.output_of(task)
 
@@ -278,7 +278,7 @@ async def test_no_request_is_made_while_a_container_just_runs(place: Place, serv
         await runner.started(task)
         await until(lambda: {"watch", "log"} <= set(server.streams))
         before = len(server.calls)
-        # Longer than any pause between two looks would be.
+        # Longer than any polling interval would be.
         assert await runner.messages_for(1.5) == []
         after = len(server.calls)
         await place.cluster.end(pod)

@@ -1,4 +1,4 @@
-"""Names, labels and pod specs: safe whatever ids there are, and nothing that the administrator does not allow."""
+"""Names, labels and pod specs: valid for all ids, and limited to what the administrator allows."""
 
 import re
 from datetime import datetime, timedelta, timezone
@@ -33,7 +33,7 @@ identities = st.builds(
 
 
 def read(**params: Any) -> ContainerParams:
-    """The order as the handler reads it."""
+    """Return the params as the handler parses them."""
     handler = builtin_handlers()["container"]
     return ContainerParams(**handler.check(msgspec.json.encode({"image": "busybox", **params})))
 

@@ -1,4 +1,4 @@
-"""Jobs that no worker follows any more."""
+"""Deletion of Jobs that no worker follows."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ HOUR = 3600
 
 
 async def left_behind(place: Place) -> str:
-    """A Job whose worker went away without a word."""
+    """Create a Job whose worker was killed."""
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         await place.cluster.started()
@@ -59,7 +59,7 @@ async def test_the_orphan_cleaner_keeps_finished_jobs(any_place: Place) -> None:
     assert await deleted(any_place) == []
 
 
-async def test_another_installations_jobs_are_left_alone(any_place: Place) -> None:
+async def test_jobs_of_another_installation_are_kept(any_place: Place) -> None:
     await left_behind(any_place)
 
     assert await deleted(any_place, instance="other") == []
@@ -98,7 +98,7 @@ async def test_every_worker_that_runs_containers_deletes_orphans(
     await cluster.annotate(name, {"windlass/followed-at": "2020-01-01T00:00:00+00:00"})
     monkeypatch.setattr(orphan_cleaner, "CHECK_SECONDS_MAX", 0.01)
     async with running(container=any_place.defaults) as runner:
-        # The first of any runner is the task of the Job that was left behind.
+        # The first task of a runner has the id of the orphaned Job.
         runner.count = 1
         task = await runner.publish("container", NODE)
         await cluster.deleting(name)

@@ -1,4 +1,4 @@
-"""The checker, on histories that were tampered with: each invariant can be broken, and says so."""
+"""The checker finds a violation of each invariant in changed histories."""
 
 from collections.abc import Callable
 from random import Random
@@ -27,7 +27,7 @@ Tamper = Callable[[JobHistory], JobHistory]
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    """A diamond whose left side needed a second attempt and whose extra node was skipped."""
+    """A diamond whose left branch needed two attempts and whose extra node was skipped."""
     plan = compiled(
         "diamond",
         [
@@ -52,8 +52,8 @@ def history() -> History:
     return simulation.history()
 
 
-def broken(history: History, tamper: Tamper) -> set[str]:
-    """The invariants that are violated once the only job was tampered with."""
+def violated(history: History, tamper: Tamper) -> set[str]:
+    """Return the invariants that a change of the only job violates."""
     return {found.invariant for found in check(replace(history, jobs=[tamper(history.jobs[0])]))}
 
 
@@ -146,7 +146,7 @@ def test_unchanged_history_has_no_violations(history: History) -> None:
     ("I27", with_row("join", output=None)),
 ])  # fmt: skip
 def test_changed_history_has_violations(history: History, invariant: str, tamper: Tamper) -> None:
-    assert invariant in broken(history, tamper)
+    assert invariant in violated(history, tamper)
 
 
 def test_running_job_after_an_applied_cancel_is_a_violation(history: History) -> None:
@@ -163,7 +163,7 @@ def test_changing_idempotency_keys_are_a_violation(history: History) -> None:
         runs = [replace(e, idempotency_key=f"{e.idempotency_key}{e.attempt}") for e in job.executions]
         return replace(job, executions=runs)
 
-    assert "I7" in broken(history, tamper)
+    assert "I7" in violated(history, tamper)
 
 
 def test_missing_acknowledged_job_is_a_violation(history: History) -> None:

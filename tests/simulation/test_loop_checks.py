@@ -1,4 +1,4 @@
-"""The checker, on histories of loops, series of calls and sinks that were tampered with."""
+"""The checker finds violations in changed histories of loops, pagination and sinks."""
 
 from array import array
 from collections.abc import Callable
@@ -26,12 +26,12 @@ from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
 Tamper = Callable[[JobHistory], JobHistory]
-LOOP, SERIES = "each", "paged"
+LOOP, PAGINATED = "each", "paged"
 
 
 @pytest.fixture(scope="module")
 def history() -> History:
-    """A tolerant loop in order that pages by itself, then a loop in chunks, then a series of its own, with sinks."""
+    """A tolerant sequential loop with pagination, a loop with chunks, and a paginated node, with sinks."""
     quick = RetryOnError(attempts_max=2, initial_delay_seconds=0.5, jitter=0.0)
     each = NodeDraft(LOOP, [], on_error=quick, sinks=True, when="{{ index != 3 }}")
     each.script = HandlerScript(work_seconds=0.1, pages=2, iteration_actions=((OK,), (FLAKY, OK), (FATAL,)))
@@ -39,9 +39,9 @@ def history() -> History:
     each.calls = paging(Collect.APPEND, calls_max=3)
     chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=HandlerScript(work_seconds=0.1))
     chunks.loop = loop_over([1, 2, 3], window=2, chunk_size=2)
-    paged = NodeDraft(SERIES, ["chunks"], script=HandlerScript(pages=3), sinks=True)
+    paged = NodeDraft(PAGINATED, ["chunks"], script=HandlerScript(pages=3), sinks=True)
     paged.calls = paging(Collect.COLLECT, delay_seconds=0.2)
-    doomed = NodeDraft("doomed", [SERIES], script=HandlerScript((ERROR, OK)))
+    doomed = NodeDraft("doomed", [PAGINATED], script=HandlerScript((ERROR, OK)))
     plan = compiled("loops", [each, chunks, paged, doomed])
     simulation = Simulation(SystemConfig(), NoFaults(), Random(1))
     simulation.undisturbed = True
@@ -56,15 +56,15 @@ def history() -> History:
     return simulation.history()
 
 
-def broken(history: History, tamper: Tamper) -> set[str]:
+def violated(history: History, tamper: Tamper) -> set[str]:
     return {found.invariant for found in check(replace(history, jobs=[tamper(history.jobs[0])]))}
 
 
-def with_events(wanted: str, index: int | None, change: Callable[[Event], Event | None]) -> Tamper:
-    """Change the first event of a type and an index, or leave it out; the others close up."""
+def with_events(type: str, index: int | None, change: Callable[[Event], Event | None]) -> Tamper:
+    """Change or remove the first event with this type and index, and number the others again."""
 
     def tamper(job: JobHistory) -> JobHistory:
-        at = next(n for n, e in enumerate(job.events) if (e.type, e.index) == (wanted, index))
+        at = next(n for n, e in enumerate(job.events) if (e.type, e.index) == (type, index))
         changed = change(job.events[at])
         events = [*job.events[:at], *([] if changed is None else [changed]), *job.events[at + 1 :]]
         return replace(job, events=[replace(event, seq=seq) for seq, event in enumerate(events, 1)])
@@ -72,11 +72,11 @@ def with_events(wanted: str, index: int | None, change: Callable[[Event], Event 
     return tamper
 
 
-def moved(wanted: str, index: int, before: str, other: int) -> Tamper:
-    """Have an event come before another."""
+def moved(type: str, index: int, before: str, other: int) -> Tamper:
+    """Move an event before another one."""
 
     def tamper(job: JobHistory) -> JobHistory:
-        event = next(e for e in job.events if (e.type, e.index) == (wanted, index))
+        event = next(e for e in job.events if (e.type, e.index) == (type, index))
         rest = [e for e in job.events if e is not event]
         at = next(n for n, e in enumerate(rest) if (e.type, e.index) == (before, other))
         events = [*rest[:at], event, *rest[at:]]
@@ -85,12 +85,12 @@ def moved(wanted: str, index: int, before: str, other: int) -> Tamper:
     return tamper
 
 
-def with_data(wanted: str, index: int | None, **fields: Any) -> Tamper:
+def with_data(type: str, index: int | None, **fields: Any) -> Tamper:
     def change(event: Event) -> Event:
         data = {**msgspec.json.decode(event.data or b"{}"), **fields}
         return replace(event, data=Raw(msgspec.json.encode(data)))
 
-    return with_events(wanted, index, change)
+    return with_events(type, index, change)
 
 
 def with_row(index: int, **fields: Any) -> Tamper:
@@ -125,7 +125,7 @@ def without_page(records: LoopRecords) -> LoopRecords:
     return replace(records, pages={key: page for key, page in records.pages.items() if key[3] != 2})
 
 
-def with_sunk(change: Callable[[list[SinkRow]], list[SinkRow]]) -> Tamper:
+def with_sink_rows(change: Callable[[list[SinkRow]], list[SinkRow]]) -> Tamper:
     return lambda job: replace(job, sink_rows=change(list(job.sink_rows or ())))
 
 
@@ -140,20 +140,20 @@ def test_unchanged_history_has_no_violations(history: History) -> None:
     ("I2", with_row(1, attempt=9)),
     ("I2", with_row(2, error=None)),
     ("I2", with_loops(lambda loops: replace(loops, iterations=loops.iterations[1:]))),
-    ("I2", with_node(SERIES, progress=Raw(b'{"generation":1}'))),
+    ("I2", with_node(PAGINATED, progress=Raw(b'{"generation":1}'))),
     ("I3", with_data("iteration_dispatched", 0, attempt_number=5)),
     ("I3", with_data("retry_sequence_completed", 0, total_attempts=7)),
     ("I3", with_data("retry_sequence_completed", 0, is_exhausted=True)),
     ("I6", with_loops(without_page)),
     ("I6", with_row(0, output=Raw(b'["another"]'))),
-    ("I6", with_node(SERIES, output=Raw(b"[]"))),
+    ("I6", with_node(PAGINATED, output=Raw(b"[]"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key="one for all"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, idempotency_key=f"{run.idempotency_key}{run.attempt}"))),
     ("I7", with_runs(LOOP, lambda run: replace(run, index=9))),
-    ("I7", with_sunk(lambda sink_rows: sink_rows[1:])),
-    ("I7", with_sunk(lambda sink_rows: [*sink_rows, sink_rows[0]])),
-    ("I7", with_sunk(lambda sink_rows: [replace(sink_rows[0], output=Raw(b"1")), *sink_rows[1:]])),
-    ("I8", with_runs(SERIES, lambda run: replace(run, params=Raw(b'{"query":{"page":1}}')))),
+    ("I7", with_sink_rows(lambda sink_rows: sink_rows[1:])),
+    ("I7", with_sink_rows(lambda sink_rows: [*sink_rows, sink_rows[0]])),
+    ("I7", with_sink_rows(lambda sink_rows: [replace(sink_rows[0], output=Raw(b"1")), *sink_rows[1:]])),
+    ("I8", with_runs(PAGINATED, lambda run: replace(run, params=Raw(b'{"query":{"page":1}}')))),
     ("I10", with_data("iterator_started", None, total_iterations=3)),
     ("I10", with_data("iterator_started", None, concurrency=9)),
     ("I10", with_data("iterator_completed", None, successful=4)),
@@ -166,31 +166,31 @@ def test_unchanged_history_has_no_violations(history: History) -> None:
     ("I10", with_runs("chunks", lambda run: replace(run, element=Raw(b"[1]")))),
     ("I10", moved("iteration_dispatched", 1, "iteration_started", 0)),
     ("I11", with_condition("{{ index == 3 }}")),
-    ("I11", with_runs(SERIES, lambda run: replace(run, output=Raw(b'{"more":false,"next":2,"run":1}')))),
+    ("I11", with_runs(PAGINATED, lambda run: replace(run, output=Raw(b'{"more":false,"next":2,"run":1}')))),
     ("I17", moved("iteration_dispatched", 1, "iteration_started", 0)),
     ("I22", with_events("iteration_retrying", 1, lambda event: replace(event, at=event.at + 400_000))),
     ("I23", with_data("iteration_retrying", 1, delay_seconds=7.0)),
     ("I27", with_row(0, output=None)),
 ])  # fmt: skip
 def test_changed_history_has_violations(history: History, invariant: str, tamper: Tamper) -> None:
-    assert invariant in broken(history, tamper)
+    assert invariant in violated(history, tamper)
 
 
 def test_handlers_beyond_the_window_are_a_violation(history: History) -> None:
     def longer(run: Execution) -> Execution:
         return replace(run, finished_at=(run.finished_at or 0) + 60_000_000)
 
-    assert "I17" in broken(history, with_runs(LOOP, longer))
+    assert "I17" in violated(history, with_runs(LOOP, longer))
 
 
 def test_loop_after_its_timeout_is_a_violation(history: History) -> None:
     late = with_events("node_completed", None, lambda event: replace(event, at=event.at + 90_000_000))
 
-    assert "I23" in broken(history, late)
+    assert "I23" in violated(history, late)
 
 
 def rows_of(history: History) -> JobSnapshot:
-    """The loop as if it had not completed, so that memory has to agree with its rows."""
+    """Return the rows of the loop as if it had not completed, so that memory is compared with them."""
     job = history.jobs[0]
     progress = Raw(b'{"total":4,"begun":4}')
     nodes = [replace(n, status="running", progress=progress) if n.node_id == LOOP else n for n in job.nodes]

@@ -60,7 +60,7 @@ def test_concurrency_limit_holds_with_three_engines_and_200_triggers(kind: str) 
     ran = [row for row in outcome.rows if row.state is RunState.COMPLETED and not row.detail.is_skipped]
     if kind in ("wait", "retry_later"):
         assert len(ran) == 200
-        # A killed job's task may live on for a moment; here none is killed.
+        # The task of a killed job may run for a moment longer, but no job is killed here.
         assert outcome.peaks["flow"] <= 3
         assert outcome.crashes >= 2
     else:
@@ -128,7 +128,7 @@ def test_engines_catch_up_after_an_outage_as_declared(
         for process in processes:
             assert process is not None
             process.pause()
-        # Ten slots; for those who catch nothing up so long after the last that it does not count as merely late.
+        # Ten slots. Without catch-up, long enough after the last slot that it does not count as late.
         await asyncio.sleep(10 * 60 + (65 if policy is CatchUp.NONE else 40) - 10)
         for process in processes:
             assert process is not None
@@ -146,7 +146,7 @@ def test_engines_catch_up_after_an_outage_as_declared(
 
 
 def any_rules(random: Random) -> RunRules:
-    """Rules of all sorts, some of which contradict each other."""
+    """Return random rules, some of which contradict each other."""
     kind = random.choice([None, "wait", "skip", "kill_old", "retry_later", "trigger_job"])
     action = None
     if kind is not None:

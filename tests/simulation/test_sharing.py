@@ -1,4 +1,4 @@
-"""Engines that share, one step at a time: who may write, who may release, who reads what."""
+"""Engines that share shards: which one may commit, publish and receive."""
 
 from random import Random
 from typing import Any
@@ -25,7 +25,7 @@ SEEDS = range(SHARING_EVERY - 1, 60, SHARING_EVERY)
 
 
 def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONFIG) -> tuple[Simulation, Any]:
-    """A job of three nodes in a row."""
+    """Return a simulation with a chain of three nodes."""
     simulation = Simulation(config, fault_plan, Random(1))
     plan = compiled("chain", [NodeDraft("a", []), NodeDraft("b", ["a"]), NodeDraft("c", ["b"])])
 
@@ -38,7 +38,7 @@ def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONF
 
 
 def call_number(wanted: str, place: int) -> int:
-    """The number of one of the calls of a kind in an undisturbed run."""
+    """Return the number of a call of this kind in a run without faults."""
     counter = FaultAtCall()
     simulation, main = chain_simulation(counter)
     simulation.run(main)
@@ -190,13 +190,13 @@ def test_delivery_after_a_loss_is_allowed() -> None:
 # The broker that several processes share
 
 
-def seats(count: int) -> list[SharedBrokerClient]:
+def clients(count: int) -> list[SharedBrokerClient]:
     server = SharedBroker(VirtualClock())
     return [SharedBrokerClient(server) for _ in range(count)]
 
 
 async def test_former_owner_that_keeps_reading_removes_nothing() -> None:
-    former, owner = seats(2)
+    former, owner = clients(2)
     await owner.send(0, [Submitted("a"), Submitted("b")])
     await former.receive(0, 10, 0.0)
     await owner.receive(0, 1, 0.0)
@@ -208,7 +208,7 @@ async def test_former_owner_that_keeps_reading_removes_nothing() -> None:
 
 
 async def test_process_acknowledges_only_what_it_received() -> None:
-    owner, other = seats(2)
+    owner, other = clients(2)
     await owner.send(0, [Submitted("a")])
     await owner.receive(0, 10, 0.0)
     await owner.send(0, [Submitted("b")])
@@ -230,7 +230,7 @@ async def test_acknowledgement_after_a_flush_removes_no_new_message() -> None:
 
 
 def test_client_of_a_shared_broker_has_every_call() -> None:
-    [seat] = seats(1)
+    [seat] = clients(1)
     calls = [name for name in vars(MemoryBroker) if not name.startswith("_")]
 
     assert [name for name in calls if not callable(getattr(seat, name))] == []

@@ -21,5 +21,5 @@ def test_seeds_have_no_violations(group: int) -> None:
         assert not violations, f"{replay_command(seed)}: {violations[0]}"
 
 
-def test_seed_gives_the_same_run_each_time() -> None:
+def test_the_same_seed_has_the_same_run() -> None:
     assert run_seed(7) == run_seed(7)

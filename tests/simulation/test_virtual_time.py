@@ -1,4 +1,4 @@
-"""Virtual time: waits cost nothing, instants are exact, and what can never end says so."""
+"""Virtual time: waits take no real time, instants are exact, and endless waits raise errors."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The databases that the tests of SQL sinks run against, each test on both."""
+"""The databases of the tests of SQL sinks; each test runs on both."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from tests.sinks.targets import PostgresTarget, SqliteTarget, Target, opened
 @pytest.fixture(params=["postgres", "sqlite"])
 async def target(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Target]:
     if request.param == "sqlite":
-        made = SqliteTarget(tmp_path)
+        created = SqliteTarget(tmp_path)
     else:
-        made = PostgresTarget(request.getfixturevalue("postgres_url"), tmp_path)
-    async with opened(made) as ready:
+        created = PostgresTarget(request.getfixturevalue("postgres_url"), tmp_path)
+    async with opened(created) as ready:
         yield ready
 
 

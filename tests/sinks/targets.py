@@ -1,4 +1,4 @@
-"""Databases that sinks write to in tests: the same few questions, asked of PostgreSQL and of SQLite."""
+"""PostgreSQL and SQLite databases that sinks write to, with one interface."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ def raw(value: object) -> Raw:
     return Raw(msgspec.json.encode(value))
 
 
-def order(tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any) -> SinkSpec:
+def sink_spec(tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any) -> SinkSpec:
     return SinkSpec(tool, msgspec.json.encode(options), merged_at, run_key)
 
 
@@ -31,7 +31,7 @@ class Target(Protocol):
     connections: Connections
 
     def another_sink(self) -> Sink:
-        """A sink as another process would have it, with connections of its own."""
+        """Return a sink with its own connections, like that of another process."""
         ...
 
     async def execute(self, sql: str) -> None: ...
@@ -40,7 +40,7 @@ class Target(Protocol):
 
 
 class Writer:
-    """Writes outputs into one table, and looks at it."""
+    """Writes outputs to one table and reads it."""
 
     def __init__(self, target: Target, **options: Any) -> None:
         self.target = target
@@ -55,8 +55,8 @@ class Writer:
         merged_at: tuple[str, ...] = (),
         **more: Any,
     ) -> SinkReceipt:
-        wanted = order(self.target.tool, run_key=run_key, merged_at=merged_at, **{**self.options, **more})
-        return await self.sink.write(wanted, raw(output), identity)
+        spec = sink_spec(self.target.tool, run_key=run_key, merged_at=merged_at, **{**self.options, **more})
+        return await self.sink.write(spec, raw(output), identity)
 
     async def table(self, columns: str = "*") -> list[dict[str, Any]]:
         name = self.options["table"]
@@ -69,7 +69,7 @@ class PostgresTarget:
     def __init__(self, url: str, folder: Path) -> None:
         self._url = url
         self._folder = folder
-        self._made: list[Connections] = []
+        self._opened: list[Connections] = []
         self.connections = self._connections()
 
     def another_sink(self) -> Sink:
@@ -90,12 +90,12 @@ class PostgresTarget:
             await connection.close()
 
     async def aclose(self) -> None:
-        for connections in self._made:
+        for connections in self._opened:
             await connections.aclose()
 
     def _connections(self) -> Connections:
-        self._made.append(Connections({"main_db": self._url}, Folder(self._folder)))
-        return self._made[-1]
+        self._opened.append(Connections({"main_db": self._url}, Folder(self._folder)))
+        return self._opened[-1]
 
 
 class SqliteTarget:
@@ -104,7 +104,7 @@ class SqliteTarget:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "target.db"
         self._folder = folder
-        self._made: list[Connections] = []
+        self._opened: list[Connections] = []
         self.connections = self._connections()
 
     def another_sink(self) -> Sink:
@@ -123,12 +123,12 @@ class SqliteTarget:
         return found
 
     async def aclose(self) -> None:
-        for connections in self._made:
+        for connections in self._opened:
             await connections.aclose()
 
     def _connections(self) -> Connections:
-        self._made.append(Connections({"main_db": f"sqlite:///{self.path}"}, Folder(self._folder)))
-        return self._made[-1]
+        self._opened.append(Connections({"main_db": f"sqlite:///{self.path}"}, Folder(self._folder)))
+        return self._opened[-1]
 
 
 @asynccontextmanager

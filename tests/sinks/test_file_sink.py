@@ -1,4 +1,4 @@
-"""The file sink: formats, appending and replacing, many writers, and paths that would lead elsewhere."""
+"""The file sink: formats, appending, replacing, concurrent writers, and paths outside the directory."""
 
 import asyncio
 import csv
@@ -15,7 +15,7 @@ import msgspec
 import pyarrow.parquet
 import pytest
 
-from tests.sinks.targets import order, raw
+from tests.sinks.targets import raw, sink_spec
 from windlass.connections.folder import Folder, PathRefused
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks import file as file_sink
@@ -26,14 +26,14 @@ PARQUET: Any = pyarrow.parquet
 
 
 class Files:
-    """A sink and its folder."""
+    """A file sink and its folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.sink = FileSink(Folder(folder))
 
     async def write(self, output: object, path: str, run_key: str = "run-1", **options: Any) -> SinkReceipt:
-        return await self.sink.write(order("file", run_key=run_key, path=path, **options), raw(output), "task-1")
+        return await self.sink.write(sink_spec("file", run_key=run_key, path=path, **options), raw(output), "task-1")
 
     def text(self, path: str) -> str:
         return (self.folder / path).read_text()
@@ -65,7 +65,7 @@ async def test_missing_directories_are_created(files: Files) -> None:
     assert files.lines("some/where/out.ndjson") == [{"value": 1}, {"value": 2}]
 
 
-async def test_csv_quotes_what_needs_it(files: Files) -> None:
+async def test_csv_values_are_quoted_if_necessary(files: Files) -> None:
     row = {"text": 'a "quoted", one', "lines": "two\nlines", "none": None, "yes": True, "nested": {"a": [1]}, "n": 1.5}
 
     await files.write(row, "out.csv")
@@ -91,7 +91,7 @@ async def test_a_column_missing_in_the_header_is_rejected(files: Files) -> None:
         await files.write({"nmae": 1}, "out.csv")
 
 
-async def test_a_parquet_file_grows_by_whole_rewrites(files: Files) -> None:
+async def test_appending_to_a_parquet_file_rewrites_it(files: Files) -> None:
     await files.write([{"id": 1, "tags": ["a"]}], "out.parquet")
 
     await files.write([{"id": 2, "score": 0.5}], "out.parquet")
@@ -102,7 +102,7 @@ async def test_a_parquet_file_grows_by_whole_rewrites(files: Files) -> None:
     ]
 
 
-async def test_rows_that_no_parquet_table_holds_are_rejected(files: Files) -> None:
+async def test_rows_that_parquet_cannot_store_are_rejected(files: Files) -> None:
     with pytest.raises(RowsRefused, match="write jsonl instead"):
         await files.write([{"a": 1}, {"a": "text"}], "out.parquet")
 
@@ -154,7 +154,7 @@ async def test_nothing_but_the_file_and_its_lock_is_left(files: Files) -> None:
     assert files.names() == [".out.jsonl.windlass", "out.jsonl"]
 
 
-async def test_readers_see_the_old_file_until_the_new_one_is_whole(files: Files) -> None:
+async def test_readers_see_the_old_file_until_the_new_one_is_complete(files: Files) -> None:
     await files.write([{"n": 1}], "out.jsonl")
     with (files.folder / "out.jsonl").open() as reader:
         await files.write([{"n": 2}], "out.jsonl", run_key="run-2", mode="replace")
@@ -175,14 +175,14 @@ async def test_many_writers_do_not_mix_their_lines(files: Files) -> None:
     rows = [{"writer": number, "text": "x" * 5_000} for number in range(3)]
 
     await asyncio.gather(
-        *(sinks[at % 4].write(order("file", path="out.jsonl"), raw([{**row, "at": at} for row in rows]), f"t{at}")
+        *(sinks[at % 4].write(sink_spec("file", path="out.jsonl"), raw([{**row, "at": at} for row in rows]), f"t{at}")
           for at in range(24))
     )  # fmt: skip
 
     assert [row["writer"] for row in files.lines("out.jsonl")] == [0, 1, 2] * 24
 
 
-async def test_a_full_disk_leaves_the_file_as_it_was(files: Files) -> None:
+async def test_a_full_disk_does_not_change_the_file(files: Files) -> None:
     await files.write({"n": 1}, "out.jsonl")
     handled = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -230,10 +230,10 @@ async def test_the_database_of_the_engine_is_rejected(tmp_path: Path, path: str)
     sink = FileSink(Folder(tmp_path, tmp_path / "own" / "engine.db"))
 
     with pytest.raises(PathRefused, match="the engine's database"):
-        await sink.write(order("file", path=path, format="jsonl", mode="replace"), raw([]), "task-1")
+        await sink.write(sink_spec("file", path=path, format="jsonl", mode="replace"), raw([]), "task-1")
 
 
-async def test_an_absolute_path_into_the_folder_is_fine(files: Files) -> None:
+async def test_an_absolute_path_into_the_folder_is_accepted(files: Files) -> None:
     await files.write({"n": 1}, str(files.folder / "out.jsonl"))
 
     assert files.lines("out.jsonl") == [{"n": 1}]

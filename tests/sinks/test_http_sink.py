@@ -1,4 +1,4 @@
-"""The HTTP sink: what it sends, what answers mean, and addresses that it may not reach."""
+"""The HTTP sink: requests, responses and addresses that it must not reach."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.handlers.handler_harness import Answer, Server, answer, serving
-from tests.sinks.targets import order, raw
+from tests.sinks.targets import raw, sink_spec
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.handlers.sender import GuardedSender
 from windlass.ports.sink import SinkReceipt
@@ -27,7 +27,7 @@ async def endpoint(answers: Answer, allow_private: bool = True) -> AsyncIterator
 
 
 def to(server: Server, **options: Any) -> Any:
-    return order("http", **{"url": f"{server.url}/in?token=hush-hush", **options})
+    return sink_spec("http", **{"url": f"{server.url}/in?token=hidden", **options})
 
 
 async def test_the_output_is_posted_with_the_identity_of_its_task() -> None:
@@ -36,7 +36,7 @@ async def test_the_output_is_posted_with_the_identity_of_its_task() -> None:
 
     request = server.requests[0]
     assert receipt == SinkReceipt(2)
-    assert (request.method, request.target) == ("POST", "/in?token=hush-hush")
+    assert (request.method, request.target) == ("POST", "/in?token=hidden")
     assert request.headers["idempotency-key"] == "job_node[3]"
     assert request.headers["content-type"] == "application/json"
     assert msgspec.json.decode(request.body) == [{"id": 1}, {"id": 2}]
@@ -77,7 +77,7 @@ async def test_statuses_that_may_change_are_retryable(status: int) -> None:
             await sink.write(to(server), raw({}), "task-1")
 
     assert (caught.value.status, caught.value.retry_after) == (status, 7.0)
-    assert "hush-hush" not in str(caught.value)
+    assert "hidden" not in str(caught.value)
 
 
 @pytest.mark.parametrize("status", [301, 302, 400, 401, 409, 422])
@@ -121,5 +121,5 @@ async def test_a_timeout_is_seconds_or_a_duration(timeout: object) -> None:
 async def test_a_url_of_another_kind_is_rejected() -> None:
     sink = HttpSink(GuardedSender(True))
     with pytest.raises(ParamsInvalid, match="http://"):
-        await sink.write(order("http", url="file:///etc/passwd"), raw({}), "task-1")
+        await sink.write(sink_spec("http", url="file:///etc/passwd"), raw({}), "task-1")
     await sink.aclose()

@@ -1,4 +1,4 @@
-"""What only PostgreSQL does: types of its own, rights, deadlocks, connections that end, servers that are not there."""
+"""What only the PostgreSQL sink does: types, permissions, deadlocks, lost connections and unavailable servers."""
 
 import asyncio
 import subprocess
@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.servers import free_port
-from tests.sinks.targets import Target, Writer, order, raw
+from tests.sinks.targets import Target, Writer, raw, sink_spec
 from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections, ConnectionUnknown
@@ -25,7 +25,7 @@ BLOCKED = "select pid from pg_stat_activity where wait_event_type = 'Lock' and a
 
 @asynccontextmanager
 async def holding(url: str, statement: str) -> AsyncIterator[asyncpg.Connection]:
-    """Another client that has run a statement and does not commit it."""
+    """Execute a statement as another client, without committing it."""
     connection = await asyncpg.connect(url)
     transaction = connection.transaction()
     await transaction.start()
@@ -38,7 +38,7 @@ async def holding(url: str, statement: str) -> AsyncIterator[asyncpg.Connection]
 
 
 async def blocked(target: Target) -> int:
-    """The process of the server whose statement waits for a lock, once there is one."""
+    """Wait until a statement waits for a lock and return its server process."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             if found := await target.rows(BLOCKED):
@@ -92,7 +92,7 @@ async def test_a_time_without_a_zone_is_utc(postgres: Target, postgres_url: str)
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({"n": "many"}, 'invalid input syntax for type integer: "many"'),
         ({"n": 2**40}, "out of range for type integer"),
@@ -103,12 +103,12 @@ async def test_a_time_without_a_zone_is_utc(postgres: Target, postgres_url: str)
         ({"note": "a\0b"}, "NUL"),
     ],
 )
-async def test_values_of_the_wrong_type_fail_permanently(postgres: Target, value: dict[str, Any], said: str) -> None:
+async def test_values_of_the_wrong_type_fail_permanently(postgres: Target, value: dict[str, Any], message: str) -> None:
     await postgres.execute(
         "create table narrow (n integer unique, word varchar(3), must integer not null default 1, note text,"
         " twice integer generated always as (n * 2) stored); insert into narrow (n) values (7)"
     )
-    with pytest.raises(DatabaseRefused, match=said):
+    with pytest.raises(DatabaseRefused, match=message):
         await Writer(postgres, table="narrow").write(value)
 
 
@@ -176,7 +176,7 @@ async def test_a_server_that_is_down_is_retryable(tmp_path: Path) -> None:
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
     with pytest.raises(DatabaseUnavailable, match="main_db: cannot be reached") as caught:
-        await PostgresSink(connections).write(order("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
 
     assert "hush-hush" not in str(caught.value)
     await connections.aclose()
@@ -194,7 +194,7 @@ async def test_a_url_that_cannot_be_used_is_not_repeated(tmp_path: Path, url: st
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
     with pytest.raises(DatabaseRefused, match="invalid URL") as caught:
-        await PostgresSink(connections).write(order("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
 
     assert "hush-hush" not in str(caught.value)
     await connections.aclose()
@@ -211,14 +211,14 @@ async def test_several_connections_need_a_name(postgres_url: str, tmp_path: Path
     connections = Connections({"one": postgres_url, "two": postgres_url}, Folder(tmp_path))
 
     with pytest.raises(ConnectionUnknown, match="several postgres connections; set 'connection' to one of one, two"):
-        await PostgresSink(connections).write(order("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
 
 
 async def test_a_connection_of_another_kind_is_rejected(tmp_path: Path) -> None:
     connections = Connections({"files": "sqlite:///files.db"}, Folder(tmp_path))
 
     with pytest.raises(ConnectionUnknown, match="'files' is sqlite, not postgres"):
-        await PostgresSink(connections).write(order("postgres", table="t", connection="files"), raw([]), "task-1")
+        await PostgresSink(connections).write(sink_spec("postgres", table="t", connection="files"), raw([]), "task-1")
 
 
 async def test_the_schema_may_be_a_separate_option(postgres: Target) -> None:
@@ -242,7 +242,7 @@ async def test_a_role_without_permissions_gets_a_hint(postgres: Target, postgres
     connections = Connections({"main_db": postgres_url.replace("windlass@", "reader@")}, Folder(tmp_path))
 
     with pytest.raises(DatabaseRefused, match=r"permission denied .*windlass_effects"):
-        await PostgresSink(connections).write(order("postgres", table="marks"), raw({"mark": 1}), "task-1")
+        await PostgresSink(connections).write(sink_spec("postgres", table="marks"), raw({"mark": 1}), "task-1")
     await connections.aclose()
 
 

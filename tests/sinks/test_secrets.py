@@ -1,4 +1,4 @@
-"""Passwords of connections stay where they are: in no output, no log, no row of the engine's database."""
+"""Passwords of connections are in no output, no log and no row of the engine's database."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ workflow_id: secretive
 on_failure: continue
 nodes:
   sunk: {handler: echo, params: {n: 1}, sink: {tool: postgres, connection: main_db, table: t}}
-  asked: {handler: postgres, params: {connection: main_db, query: select 1}}
+  query: {handler: postgres, params: {connection: main_db, query: select 1}}
   unknown: {handler: echo, params: {n: 1}, sink: {tool: postgres, connection: other, table: t}}
 """
 

@@ -1,4 +1,4 @@
-"""What every SQL sink does: rows and identities in one transaction, three modes, names that cannot hurt."""
+"""What every SQL sink does: rows and identities in one transaction, modes, and safe names."""
 
 import asyncio
 
@@ -143,7 +143,7 @@ async def test_an_upsert_of_a_row_without_its_key_is_rejected(users: Writer, row
         await users.write([{"id": 1}, row], mode="upsert", key="id")
 
 
-async def test_an_upsert_without_a_unique_index_says_what_to_create(users: Writer) -> None:
+async def test_an_upsert_without_a_unique_index_names_the_index_to_create(users: Writer) -> None:
     with pytest.raises(DatabaseRefused, match="unique index on exactly the columns of 'key'"):
         await users.write({"id": 1, "name": "Ada"}, mode="upsert", key="name")
 
@@ -174,7 +174,7 @@ async def test_writes_of_one_run_that_replace_at_the_same_time_keep_each_others_
     assert [row["mark"] for row in await writers[0].table()] == list(range(6))
 
 
-async def test_a_replacement_that_fails_leaves_the_table_as_it_was(users: Writer) -> None:
+async def test_a_failed_replacement_does_not_change_the_table(users: Writer) -> None:
     await users.write([{"id": 1}, {"id": 2}])
 
     with pytest.raises(DatabaseRefused):
@@ -191,13 +191,13 @@ async def test_an_empty_replacement_empties_the_table(users: Writer) -> None:
     assert await users.table() == []
 
 
-async def test_rows_are_found_where_the_author_says(users: Writer) -> None:
+async def test_rows_are_read_from_the_rows_path(users: Writer) -> None:
     await users.write({"data": {"items": [{"id": 7}]}, "more": True}, rows="data.items")
 
     assert await users.table("id") == [{"id": 7}]
 
 
-async def test_rows_are_found_where_pages_are_merged(users: Writer) -> None:
+async def test_rows_are_read_from_the_merge_path(users: Writer) -> None:
     await users.write({"data": [{"id": 7}], "paging": {"page": 1}}, merged_at=("data",))
 
     assert await users.table("id") == [{"id": 7}]
@@ -228,7 +228,7 @@ async def test_scalars_become_rows_of_one_column(target: Target) -> None:
     ]
 
 
-async def test_a_json_column_takes_rows_whole(target: Target) -> None:
+async def test_a_json_column_stores_whole_rows(target: Target) -> None:
     kind = "jsonb" if target.tool == "postgres" else "text"
     await target.execute(f"create table documents (body {kind})")
     documents = Writer(target, table="documents", json_column="body")

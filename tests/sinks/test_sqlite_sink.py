@@ -1,4 +1,4 @@
-"""What only SQLite does: files named by their paths, one writer at a time, waits that can be stopped."""
+"""What only the SQLite sink does: paths of files, one writer at a time, and waits that can be cancelled."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.sinks.targets import Target, Writer, order, raw
+from tests.sinks.targets import Target, Writer, raw, sink_spec
 from windlass.connections.failures import DatabaseRefused
 from windlass.connections.folder import Folder, PathRefused
 from windlass.connections.named import Connections, ConnectionUnknown
@@ -23,7 +23,9 @@ async def test_a_file_is_addressed_by_its_path(tmp_path: Path) -> None:
     prepare(tmp_path / "marks.db")
     connections = Connections({}, Folder(tmp_path))
 
-    await SqliteSink(connections).write(order("sqlite", table="marks", database="marks.db"), raw({"mark": 1}), "task-1")
+    await SqliteSink(connections).write(
+        sink_spec("sqlite", table="marks", database="marks.db"), raw({"mark": 1}), "task-1"
+    )
 
     assert apsw.Connection(str(tmp_path / "marks.db")).execute("select mark from marks").fetchall() == [(1,)]
     await connections.aclose()
@@ -38,19 +40,19 @@ async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database
     sink = SqliteSink(Connections({}, Folder(inside)))
 
     with pytest.raises(PathRefused):
-        await sink.write(order("sqlite", table="marks", database=database), raw({"mark": 1}), "task-1")
+        await sink.write(sink_spec("sqlite", table="marks", database=database), raw({"mark": 1}), "task-1")
 
 
 async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
     sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)))
 
     with pytest.raises(ConnectionUnknown, match="remove one of them"):
-        await sink.write(order("sqlite", table="marks", connection="main_db", database="x.db"), raw([]), "task-1")
+        await sink.write(sink_spec("sqlite", table="marks", connection="main_db", database="x.db"), raw([]), "task-1")
 
 
 async def test_without_a_connection_the_error_shows_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConnectionUnknown, match=r"\[connections\] NAME = \"sqlite:///"):
-        await SqliteSink(Connections({}, Folder(tmp_path))).write(order("sqlite", table="t"), raw([]), "task-1")
+        await SqliteSink(Connections({}, Folder(tmp_path))).write(sink_spec("sqlite", table="t"), raw([]), "task-1")
 
 
 async def test_a_writer_waits_for_another_process(sqlite: Target, tmp_path: Path) -> None:
@@ -96,10 +98,10 @@ async def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None
     sink = SqliteSink(Connections({}, Folder(tmp_path)))
 
     with pytest.raises(DatabaseRefused, match="not a database"):
-        await sink.write(order("sqlite", table="t", database="words.db"), raw([]), "task-1")
+        await sink.write(sink_spec("sqlite", table="t", database="words.db"), raw([]), "task-1")
 
 
-async def test_a_strict_table_refuses_what_is_not_of_its_types(sqlite: Target) -> None:
+async def test_a_strict_table_refuses_values_of_other_types(sqlite: Target) -> None:
     await sqlite.execute("create table marks (mark integer) strict")
 
     with pytest.raises(DatabaseRefused, match="cannot store TEXT value in INTEGER column"):
@@ -111,7 +113,7 @@ async def test_writes_that_are_committed_together_fail_separately(sqlite: Target
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
     marks = Writer(sqlite, table="marks")
-    # The first waits for the other process; the rest gather behind it and go together.
+    # The first one waits for the other process; the others wait behind it and are committed together.
     writing = [
         asyncio.create_task(marks.write({"mark": mark}, identity=f"task-{at}")) for at, mark in enumerate([0, 1, 1, 2])
     ]
@@ -121,9 +123,13 @@ async def test_writes_that_are_committed_together_fail_separately(sqlite: Target
 
     outcomes = await asyncio.gather(*writing, return_exceptions=True)
 
-    # Which of the two with the same mark came first is left to chance.
-    told = [type(outcome).__name__ for outcome in outcomes]
-    assert (told[0], sorted(told[1:3]), told[3]) == ("SinkReceipt", ["DatabaseRefused", "SinkReceipt"], "SinkReceipt")
+    # Which of the two writes of the same mark fails is not defined.
+    types = [type(outcome).__name__ for outcome in outcomes]
+    assert (types[0], sorted(types[1:3]), types[3]) == (
+        "SinkReceipt",
+        ["DatabaseRefused", "SinkReceipt"],
+        "SinkReceipt",
+    )
     assert await marks.table() == [{"mark": 0}, {"mark": 1}, {"mark": 2}]
 
 
@@ -149,7 +155,7 @@ async def test_writes_end_when_their_database_is_closed(sqlite: Target, tmp_path
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
     sink = SqliteSink(sqlite.connections)
-    writing = asyncio.create_task(sink.write(order("sqlite", table="marks"), raw({"mark": 1}), "task-1"))
+    writing = asyncio.create_task(sink.write(sink_spec("sqlite", table="marks"), raw({"mark": 1}), "task-1"))
     await asyncio.wait({writing}, timeout=0.1)
 
     await sqlite.connections.aclose()

@@ -1,4 +1,4 @@
-"""Steps with loops, pages and sinks, as people who come from lists of steps write them."""
+"""Workflows in the steps dialect with loops, pagination and sinks."""
 
 PROCESS_USERS = """
 - step: process_users

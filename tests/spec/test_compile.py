@@ -1,4 +1,4 @@
-"""Definitions become plans, and survive being stored."""
+"""Definitions are compiled into plans and stored without loss."""
 
 import msgspec
 import pytest
@@ -56,7 +56,7 @@ def test_a_plan_has_everything_the_core_needs() -> None:
     assert msgspec.json.decode(plan.input_schema)["required"] == ["url"]
 
 
-def test_a_stored_definition_comes_back_as_it_was() -> None:
+def test_a_stored_definition_equals_the_original() -> None:
     definition = full()
 
     stored = definition_json(definition)
@@ -77,7 +77,7 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
 @pytest.mark.parametrize(
     "change", [("priority: 5", "priority: 6"), ("size + 1", "size + 2"), ("@daily", "@hourly"), ("1h", "2h")]
 )
-def test_the_digest_tells_changes_apart(change: tuple[str, str]) -> None:
+def test_the_digest_changes_with_the_definition(change: tuple[str, str]) -> None:
     changed = read_definition(FULL.replace(*change))[0]
 
     assert digest(definition_json(changed)) != digest(definition_json(full()))
@@ -99,7 +99,7 @@ NODES = st.fixed_dictionaries(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), NODES, min_size=1))
-def test_any_definition_survives_being_stored(nodes: dict[str, object]) -> None:
+def test_any_stored_definition_equals_the_original(nodes: dict[str, object]) -> None:
     definition = read_definition({"workflow_id": "w", "nodes": nodes})[0]
 
     assert definition_from_json(definition_json(definition)) == definition

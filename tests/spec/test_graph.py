@@ -1,4 +1,4 @@
-"""The shape of graphs, compared with slow and obvious ways to find the same."""
+"""Graph algorithms, compared with simple slow implementations."""
 
 from itertools import product
 
@@ -31,17 +31,17 @@ def upstream_of(node: int, parents: list[list[int]]) -> set[int]:
 
 
 @given(ANY_GRAPHS)
-def test_the_order_leaves_out_exactly_what_waits_for_itself(parents: list[list[int]]) -> None:
+def test_the_topological_order_omits_cycles_and_their_downstream_nodes(parents: list[list[int]]) -> None:
     order = topological_order(parents, children_of(parents))
 
-    circular = {node for node in range(len(parents)) if node in upstream_of(node, parents)}
-    behind = {node for node in range(len(parents)) if upstream_of(node, parents) & circular}
-    assert set(order) == set(range(len(parents))) - circular - behind
+    cyclic = {node for node in range(len(parents)) if node in upstream_of(node, parents)}
+    downstream = {node for node in range(len(parents)) if upstream_of(node, parents) & cyclic}
+    assert set(order) == set(range(len(parents))) - cyclic - downstream
     assert all(order.index(parent) < order.index(node) for node in order for parent in parents[node])
 
 
 @given(ANY_GRAPHS)
-def test_a_cycle_that_is_named_is_one(parents: list[list[int]]) -> None:
+def test_a_found_cycle_is_a_cycle(parents: list[list[int]]) -> None:
     cycle = find_cycle(parents, topological_order(parents, children_of(parents)))
 
     assert bool(cycle) == any(node in upstream_of(node, parents) for node in range(len(parents)))
@@ -62,7 +62,7 @@ def test_upstream_is_found_in_blocks_of_any_size(parents: list[list[int]], block
 
 
 @given(ACYCLIC)
-def test_what_is_reachable_from_a_node_has_it_upstream(parents: list[list[int]]) -> None:
+def test_nodes_reachable_from_a_node_have_it_upstream(parents: list[list[int]]) -> None:
     reached = reachable_from([0], children_of(parents))
 
     assert [bool(mark) for mark in reached] == [

@@ -1,4 +1,4 @@
-"""No document can harm the reader: bombs are refused fast and in little memory, in a child that may not grow."""
+"""Hostile documents are refused quickly and with little memory, in a child process with a memory limit."""
 
 import json
 import subprocess

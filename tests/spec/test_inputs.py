@@ -1,4 +1,4 @@
-"""Inputs of jobs: defaults fill in, everything wrong is told at once."""
+"""Inputs of jobs: defaults and validation."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def checked(value: object, schema: Raw | None = SCHEMA) -> Any:
     return msgspec.json.decode(check_input(schema, value))
 
 
-def test_defaults_fill_in_at_every_depth() -> None:
+def test_defaults_are_filled_in_at_every_depth() -> None:
     assert checked({"url": "aa", "rows": [{}, {"n": 2}]}) == {
         "url": "aa",
         "size": 100,
@@ -46,7 +46,7 @@ def test_the_given_input_is_not_changed() -> None:
     assert given == {"url": "a", "nested": {}}
 
 
-def test_every_problem_is_told_with_its_path() -> None:
+def test_all_problems_are_reported_with_their_paths() -> None:
     with pytest.raises(InputInvalid) as caught:
         checked({"size": "big", "rows": [1]})
 
@@ -55,12 +55,12 @@ def test_every_problem_is_told_with_its_path() -> None:
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 5, True])
-def test_an_input_is_an_object(value: object) -> None:
+def test_an_input_that_is_not_an_object_is_refused(value: object) -> None:
     with pytest.raises(InputInvalid, match="the input must be a JSON object"):
         checked(value)
 
 
-def test_without_a_schema_any_object_will_do() -> None:
+def test_without_a_schema_any_object_is_accepted() -> None:
     assert checked({"any": [1, None]}, None) == {"any": [1, None]}
 
 
@@ -79,16 +79,16 @@ def test_a_deep_input_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [{"x": object()}, {"x": "\ud800"}, {"x": 1j}])
-def test_an_input_that_is_no_json_is_refused(value: dict[str, object]) -> None:
+def test_an_input_that_is_not_json_is_refused(value: dict[str, object]) -> None:
     with pytest.raises(InputInvalid, match="not JSON"):
         checked(value, None)
 
 
-def test_a_pattern_with_nested_repeats_takes_no_time() -> None:
+def test_a_pattern_with_nested_repeats_does_not_backtrack() -> None:
     with pytest.raises(InputInvalid):
         checked({"url": "a" * 50_000 + "!"})
 
 
-def test_an_integer_beyond_64_bits_is_refused_before_a_job_is_made_of_it() -> None:
+def test_an_integer_beyond_64_bits_is_refused() -> None:
     with pytest.raises(InputInvalid, match="64 bits"):
         check_input(None, {"deep": [{"n": 1 << 63}]})

@@ -72,7 +72,7 @@ TREES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, max_size=3))
-def test_what_is_written_as_yaml_is_read_back(tree: dict[str, object]) -> None:
+def test_written_yaml_is_read_back(tree: dict[str, object]) -> None:
     assert tree_of(yaml.safe_dump(tree, allow_unicode=True)) == tree
 
 
@@ -87,7 +87,7 @@ TEXTS = st.lists(st.tuples(TOKENS, st.sampled_from(["", "\n", "\n", "\n  "])).ma
 
 
 def check_agreement(text: str) -> None:
-    """Compare both readers. `repr` tells 1, 1.0 and True apart and shows the order of keys."""
+    """Compare both readers. `repr` distinguishes 1, 1.0 and True and shows the order of keys."""
     try:
         fast = read_values(text)
     except NeedsStrictReader:
@@ -130,7 +130,7 @@ def test_the_fast_reader_agrees_with_the_strict_one_on_any_text(text: str) -> No
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, max_size=3), st.booleans(), st.sampled_from([20, 200]))
-def test_the_fast_reader_reads_what_programs_write(tree: dict[str, object], is_flow: bool, width: int) -> None:
+def test_the_fast_reader_reads_generated_yaml(tree: dict[str, object], is_flow: bool, width: int) -> None:
     text = yaml.safe_dump(tree, allow_unicode=True, default_flow_style=is_flow, width=width)
 
     assert read_values(text) == tree
@@ -144,7 +144,7 @@ def test_the_fast_reader_reads_what_programs_write(tree: dict[str, object], is_f
      "a: 1\n---\nb: 2", "a: 9007199254740993", "a: 1e999", "a: .inf", 'a: "\\0"', "a:\tb", "- " * 100 + "a",
      f"{'x' * 300}: 1", "[" * 100 + "]" * 100],
 )  # fmt: skip
-def test_the_strict_reader_decides_about_what_the_fast_one_cannot_check(text: str) -> None:
+def test_the_strict_reader_reads_documents_that_the_fast_one_cannot_check(text: str) -> None:
     with pytest.raises(NeedsStrictReader):
         read_values(text)
 

@@ -52,7 +52,7 @@ run_retry: {max_retries: 2, initial_delay: 30s, backoff_multiplier: 3, max_delay
 """
 
 
-def test_everything_said_about_runs_is_in_the_plan() -> None:
+def test_all_rules_of_runs_are_in_the_plan() -> None:
     assert rules_of(FULL) == RunRules(
         schedule=Schedule(cron="*/15 * * * *", zone="Europe/Paris", jitter_seconds=10.0, input_data={"n": 1}),
         constraints=Constraints(
@@ -81,7 +81,7 @@ def test_a_plain_workflow_has_no_rules_of_runs() -> None:
     assert rules_of("") is None
 
 
-def test_the_rules_survive_being_stored() -> None:
+def test_stored_rules_equal_the_original() -> None:
     definition = read_definition(HEAD + FULL)[0]
 
     assert definition_from_json(definition_json(definition)) == definition
@@ -96,21 +96,21 @@ def test_rules_can_be_sent_as_json() -> None:
 @pytest.mark.parametrize(
     ("written", "meant"), [("true", CatchUp.ALL), ("false", CatchUp.NONE), ("all", CatchUp.ALL), ("none", CatchUp.NONE)]
 )
-def test_catch_up_may_be_said_in_several_ways(written: str, meant: CatchUp) -> None:
+def test_catch_up_has_several_spellings(written: str, meant: CatchUp) -> None:
     rules = rules_of(f"schedule: {{every: 1h}}\nconstraints: {{catch_up: {written}}}\n")
 
     assert rules is not None
     assert rules.constraints.catch_up is meant
 
 
-def test_a_number_is_short_for_retries_of_the_run() -> None:
+def test_a_number_is_a_shorthand_for_retries_of_the_run() -> None:
     rules = rules_of("run_retry: 3\n")
 
     assert rules is not None
     assert rules.retry == RunRetry(max_retries=3)
 
 
-def test_a_word_is_short_for_an_action_without_parameters() -> None:
+def test_a_string_is_a_shorthand_for_an_action_without_parameters() -> None:
     rules = rules_of("constraints: {max_concurrent_runs: 1}\nactions: {on_constraint_violation: kill_old}\n")
 
     assert rules is not None
@@ -135,7 +135,7 @@ def test_an_interval_is_anchored() -> None:
         ("at: 2030-07-01T08:00, timezone: America/New_York", 12),
     ],
 )
-def test_a_moment_is_read_with_its_offset_or_on_the_clock_of_the_zone(text: str, hour: int) -> None:
+def test_an_instant_has_an_offset_or_is_local_time_of_the_zone(text: str, hour: int) -> None:
     once = schedule_of(text)
 
     assert once is not None
@@ -150,7 +150,7 @@ def test_the_input_of_scheduled_jobs_has_the_defaults_of_the_schema() -> None:
     assert rules.schedule.input_data == {"n": 5, "m": 1}
 
 
-def test_a_hook_names_the_secret_of_those_who_may_start_it() -> None:
+def test_a_hook_names_the_secret_that_verifies_requests() -> None:
     definition = read_definition(HEAD + "hook: {secret: shop_key}\n")[0]
 
     assert compile_plan(definition, 1).hook_secret == "shop_key"
@@ -158,7 +158,7 @@ def test_a_hook_names_the_secret_of_those_who_may_start_it() -> None:
 
 
 @pytest.mark.parametrize(("retry", "attempts"), [("", 4), (", retry: 1", 1), (", retry: {max_redeliveries: 2}", 4)])
-def test_a_webhook_is_tried_again_unless_it_says_otherwise(retry: str, attempts: int) -> None:
+def test_a_webhook_is_retried_by_default(retry: str, attempts: int) -> None:
     text = f"workflow_id: w\nnodes:\n  a: {{handler: webhook, params: {{url: 'https://x.test'}}{retry}}}\n"
 
     plan = compile_plan(read_definition(text)[0], 1)

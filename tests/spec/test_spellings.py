@@ -56,7 +56,7 @@ def test_three_spellings_of_one_graph_give_one_definition() -> None:
     ]
 
 
-def test_what_a_step_does_not_define_belongs_to_its_handler() -> None:
+def test_unknown_keys_of_a_step_are_params_of_its_handler() -> None:
     definition = read(
         "workflow_id: w\nsteps:\n- step: fetch\n  tool: http\n  url: '{{ api_url }}/data'\n"
         "  params: {page: 1}\n  timeout_seconds: 5s\n"
@@ -118,7 +118,7 @@ def test_edges_from_both_ends_are_united() -> None:
     assert definition.nodes[2].dependencies == ("a", "b")
 
 
-def test_defaults_fill_what_nodes_do_not_say() -> None:
+def test_defaults_apply_to_nodes_without_their_own_values() -> None:
     definition = read(
         "workflow_id: w\ndefaults: {queue: slow, retry: 2, timeout_seconds: 1m}\n"
         "nodes:\n  a: {handler: e}\n  b: {handler: e, queue: fast}\n  z: {type: end, needs: [a, b]}\n"

@@ -1,4 +1,4 @@
-"""Loops, pages and sinks in a list of steps, where keys that are not the language's own belong to the handler."""
+"""Loops, pagination and sinks in the steps dialect, in which unknown keys are params of the handler."""
 
 import pytest
 
@@ -34,17 +34,17 @@ def source(plan: NodePlan) -> object:
 
 
 @pytest.mark.parametrize("step", STEPS, ids=[step.split()[2] for step in STEPS])
-def test_a_step_is_accepted_as_it_is_written(step: str) -> None:
+def test_a_step_is_accepted(step: str) -> None:
     assert plan_of(step).id == step.split()[2]
 
 
-def test_all_steps_make_one_workflow() -> None:
+def test_all_steps_are_nodes_of_one_workflow() -> None:
     definition, _ = read_definition(HEAD + "".join(STEPS))
 
     assert [node.id for node in definition.nodes] == [step.split()[2] for step in STEPS]
 
 
-def test_a_loop_with_a_sink_for_each_iteration() -> None:
+def test_a_loop_with_a_sink_is_compiled() -> None:
     plan = plan_of(PROCESS_USERS)
 
     assert source(plan) == {"url": "{{ api_url }}/process"}
@@ -57,7 +57,7 @@ def test_a_loop_with_a_sink_for_each_iteration() -> None:
     )
 
 
-def test_pages_with_a_sink_for_each_of_them() -> None:
+def test_pagination_with_a_sink_is_compiled() -> None:
     plan = plan_of(FETCH_PAGINATED_DATA)
 
     assert source(plan) == {"url": "{{ api_url }}/data", "params": {"page": 1, "pageSize": 100}}
@@ -69,7 +69,7 @@ def test_pages_with_a_sink_for_each_of_them() -> None:
     )
 
 
-def test_a_loop_whose_code_takes_the_element_by_its_name() -> None:
+def test_a_loop_with_python_code_is_compiled() -> None:
     plan = plan_of(PROCESS_ITEMS)
 
     assert source(plan) == {"code": "def main(item):\n  return item * 2\n", "item": "{{ item }}"}
@@ -77,7 +77,7 @@ def test_a_loop_whose_code_takes_the_element_by_its_name() -> None:
     assert (plan.loop.mode, plan.loop.window) == ("sequential", 1)
 
 
-def test_a_loop_of_pages() -> None:
+def test_a_loop_with_pagination_is_compiled() -> None:
     plan = plan_of(FETCH_MULTIPLE_APIS)
 
     assert source(plan) == {"url": "{{ endpoint }}/data", "params": {"page": 1}}

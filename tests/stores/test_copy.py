@@ -111,7 +111,7 @@ async def rows_in(target: str) -> dict[str, int]:
     return counts
 
 
-async def test_every_job_is_restored_as_it_was(source: SqliteStore, path: str, target: str) -> None:
+async def test_every_copied_job_is_restored_unchanged(source: SqliteStore, path: str, target: str) -> None:
     store = await copied(source, path, target)
 
     jobs = await source.jobs.list(JobFilter(limit=1_000))

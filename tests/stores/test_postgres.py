@@ -1,4 +1,4 @@
-"""What only the PostgreSQL store does: several processes, lost connections, migrations, values."""
+"""What only the PostgreSQL store does: several processes, lost connections, migrations and values."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ WAITING = "pg_locks where locktype = $1 and not granted"
 # Several processes
 
 
-async def test_a_second_store_sees_what_the_first_wrote(store: PostgresStore, url: str) -> None:
+async def test_a_second_store_reads_the_rows_of_the_first(store: PostgresStore, url: str) -> None:
     other = await PostgresStore.open(url, SystemClock(), connections_max=10)
 
     await store.jobs.insert([new_job("j1")])
@@ -234,9 +234,9 @@ async def test_pruning_skips_a_locked_job(store: PostgresStore, admin: asyncpg.C
 
 
 async def test_processes_that_start_concurrently_migrate_once(postgres_server: Server) -> None:
-    fresh = new_database(postgres_server.url, "migrated")
+    empty = new_database(postgres_server.url, "migrated")
 
-    steps = await asyncio.gather(*(migrate(fresh, T0) for _ in range(6)))
+    steps = await asyncio.gather(*(migrate(empty, T0) for _ in range(6)))
 
     assert sorted(steps) == [0, 0, 0, 0, 0, len(migrations(POSTGRES))]
     drop_database(postgres_server.url, "migrated")

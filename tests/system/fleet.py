@@ -1,4 +1,4 @@
-"""A deployment of real processes: servers that can be killed and brought back, APIs, engines, workers."""
+"""Real processes: database servers that can be killed and restarted, API servers, engines and workers."""
 
 import asyncio
 import os
@@ -18,11 +18,11 @@ from tests.servers import Server, free_port, start_postgres, start_redis
 ROOT = Path(__file__).resolve().parents[2]
 UP_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 60
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 # A process whose parent was killed must not outlive it.
 PARENT_DEATH = ("setpriv", "--pdeathsig", "KILL", "--")
 
-# Failures are noticed in fractions of a second, not in seconds.
+# Short timeouts, so that failures are detected within a few seconds.
 FAST = {
     "WINDLASS_ENGINE__LEASE_SECONDS": "1.5",
     "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": "2",
@@ -34,14 +34,14 @@ FAST = {
 
 
 class Restartable:
-    """A server that keeps its port and its data when it is started again."""
+    """A server that keeps its port and its data across restarts."""
 
     def __init__(self, server: Server, replaced: Mapping[str, str]) -> None:
         arguments = server.process.args
         assert isinstance(arguments, list)
         self.url = server.url
         self._command = [replaced.get(str(part), str(part)) for part in arguments]
-        # PostgreSQL refuses root: where no namespace makes root somebody else, it runs as nobody.
+        # PostgreSQL refuses to run as root. Without a user namespace it runs as the user `nobody`.
         is_other = os.geteuid() != 0 or "unshare" in self._command or "postgres" not in server.url
         self._user = None if is_other else "nobody"
         self._process: subprocess.Popen[bytes] = server.process
@@ -49,17 +49,17 @@ class Restartable:
         self.start()
 
     def wait(self) -> None:
-        """Wait until somebody listens."""
+        """Wait until the server accepts connections."""
         port, deadline = urlsplit(self.url).port or 0, time.monotonic() + UP_SECONDS_MAX
         while True:
             with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return
-            assert time.monotonic() < deadline, f"nobody listens at {self.url}"
-            time.sleep(LOOK_SECONDS)
+            assert time.monotonic() < deadline, f"no server listens at {self.url}"
+            time.sleep(POLL_SECONDS)
 
     def start(self) -> None:
-        """Start it again, without waiting until it answers."""
-        # From the thread that stays: the kernel ends the server with the thread that started it.
+        """Start the server without waiting until it accepts connections."""
+        # Call this in the main thread: the kernel ends the server together with the thread that started it.
         self._process = subprocess.Popen(
             self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True, user=self._user, cwd="/",
@@ -67,27 +67,27 @@ class Restartable:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         return self._process.pid
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
-        """End it at once; PostgreSQL takes SIGQUIT for that, which leaves it to its log to recover from."""
+        """Kill the server. PostgreSQL needs SIGQUIT, after which it recovers from its log."""
         self._process.send_signal(how)
         self._process.wait(STOP_SECONDS_MAX)
 
 
 def durable_postgres(folder: Path) -> Restartable:
-    """A PostgreSQL that keeps what it acknowledged, whatever kills it."""
+    """Start a PostgreSQL server whose commits survive a kill."""
     on = {f"{name}=off": f"{name}=on" for name in ("fsync", "synchronous_commit", "full_page_writes")}
     return Restartable(start_postgres(folder), on)
 
 
 def durable_redis(folder: Path) -> Restartable:
-    """A Redis whose log is flushed every second."""
+    """Start a Redis server whose log is flushed every second."""
     server = start_redis(folder)
     assert isinstance(server.process.args, list)
-    place = server.process.args.index("--appendonly") + 1
-    server.process.args[place] = "(log)"
+    position = server.process.args.index("--appendonly") + 1
+    server.process.args[position] = "(log)"
     return Restartable(server, {"(log)": "yes"})
 
 
@@ -97,22 +97,22 @@ class Process:
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Path) -> None:
         self.name = name
         self.log = log
-        # The name that it gives itself, once it is up.
+        # The id of the process, known when it is ready.
         self.id = ""
         self._process = process
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         return self._process.pid
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has not ended."""
+        """Return whether the process runs."""
         return self._process.returncode is None
 
     async def up(self) -> None:
-        """Wait until it says that it is up; AssertionError with its log when it ends instead."""
+        """Wait until the process is ready; raise AssertionError with its log if it exits."""
         assert self._process.stdout is not None
         async with asyncio.timeout(UP_SECONDS_MAX):
             while line := await self._process.stdout.readline():
@@ -120,31 +120,31 @@ class Process:
                 if "ready" in words or "listening" in words:
                     self.id = words[-3] if "ready" in words else words[-1]
                     return
-        raise AssertionError(f"{self.name} did not come up: {self.log.read_text()[-3000:]}")
+        raise AssertionError(f"{self.name} did not start: {self.log.read_text()[-3000:]}")
 
     def send(self, what: signal.Signals) -> None:
-        """Send a signal; one that has ended takes none."""
+        """Send a signal, unless the process has exited."""
         with suppress(ProcessLookupError):
             self._process.send_signal(what)
 
     async def ended(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait until the process exits and return its exit code."""
         async with asyncio.timeout(STOP_SECONDS_MAX):
             return await self._process.wait()
 
     async def kill(self) -> None:
-        """End it at once."""
+        """Kill the process."""
         self.send(signal.SIGKILL)
         await self.ended()
 
     async def stop(self) -> int:
-        """Ask it to end, and wait."""
+        """Stop the process and return its exit code."""
         self.send(signal.SIGTERM)
         return await self.ended()
 
 
 class Fleet:
-    """Processes of Windlass on one database; all of them end with the block that opened it."""
+    """Windlass processes on one database."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
@@ -160,7 +160,7 @@ class Fleet:
         settings: Mapping[str, str] | None = None,
         python: Sequence[str] = (),
     ) -> Process:
-        """Start a process without waiting for it; `python` are flags of the interpreter."""
+        """Start a process without waiting until it is ready; `python` are options of the interpreter."""
         log = self.folder / f"{name}.log"
         with log.open("ab") as output:
             process = await asyncio.create_subprocess_exec(
@@ -169,22 +169,22 @@ class Fleet:
                 stdin=subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=output,
             )  # fmt: skip
         started = Process(name, process, log)
-        self.processes = [one for one in self.processes if one.is_alive]
+        self.processes = [earlier for earlier in self.processes if earlier.is_alive]
         self.processes.append(started)
         return started
 
     async def server(self, *arguments: str, settings: Mapping[str, str] | None = None) -> Process:
-        """An API server, up."""
+        """Start an API server."""
         return await self._up("server", "server", "--port", str(self.port), *arguments, settings=settings)
 
     async def engine(self, name: str = "engine", settings: Mapping[str, str] | None = None) -> Process:
-        """An engine, up."""
+        """Start an engine."""
         return await self._up(name, "engine", settings=settings)
 
     async def worker(
         self, name: str = "worker", settings: Mapping[str, str] | None = None, imports: str = "steps"
     ) -> Process:
-        """A worker with the handlers of a module, which may lie in the folder, up."""
+        """Start a worker with the handlers of a module, which may be in the fleet's folder."""
         return await self._up(name, "worker", "--import", imports, settings=settings)
 
     async def _up(self, name: str, *arguments: str, settings: Mapping[str, str] | None) -> Process:
@@ -193,7 +193,7 @@ class Fleet:
         return process
 
     async def aclose(self) -> None:
-        """End everything at once."""
+        """Kill all processes."""
         for process in self.processes:
             process.send(signal.SIGKILL)
         for process in self.processes:
@@ -201,13 +201,13 @@ class Fleet:
 
 
 def without_settings() -> dict[str, str]:
-    """The environment, without what would change the processes."""
+    """Return the environment without WINDLASS_* variables."""
     return {name: value for name, value in os.environ.items() if not name.startswith("WINDLASS_")}
 
 
 @asynccontextmanager
 async def fleet(folder: Path, environment: Mapping[str, str]) -> AsyncGenerator[Fleet]:
-    """Processes that end with the block."""
+    """Start a fleet whose processes are killed at the end of the block."""
     opened = Fleet(folder, environment)
     try:
         yield opened
@@ -216,7 +216,7 @@ async def fleet(folder: Path, environment: Mapping[str, str]) -> AsyncGenerator[
 
 
 async def rows(url: str, statement: str, *arguments: object) -> Sequence[Any]:
-    """What a query finds, over a connection of its own."""
+    """Return the rows of a query, read over a separate connection."""
     # The driver is an extra.
     import asyncpg
 
@@ -227,11 +227,11 @@ async def rows(url: str, statement: str, *arguments: object) -> Sequence[Any]:
         await connection.close()
 
 
-async def until(ask: Any, seconds: float, what: str) -> Any:
-    """Ask again and again until the answer is true; the answer. AssertionError after so long."""
+async def until(check: Any, seconds: float, what: str) -> Any:
+    """Poll until the result of `check` is true and return it; raise AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:
-        if answer := await ask():
-            return answer
+        if result := await check():
+            return result
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(POLL_SECONDS)

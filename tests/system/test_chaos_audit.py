@@ -1,4 +1,4 @@
-"""The audit of the chaos run on a history that was tampered with: what is lost, doubled or made up shows."""
+"""The audit of the chaos test detects lost, duplicated and invented rows and events."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,8 +26,8 @@ KINDS = [name for name in DOCUMENTS if name != SLOW]
 Tamper = Callable[[Any, dict[str, str]], Awaitable[None]]
 
 
-class Past(Struct, frozen=True):
-    """A small run without faults, all of it over."""
+class FinishedRun(Struct, frozen=True):
+    """A short run without faults, in which all jobs have finished."""
 
     server_url: str
     database: str
@@ -37,25 +37,25 @@ class Past(Struct, frozen=True):
 
     @property
     def jobs(self) -> dict[str, str]:
-        """The job of each workflow."""
-        return {told.workflow_id: told.job_id for told in self.acknowledged}
+        """Return the job of each workflow."""
+        return {submit.workflow_id: submit.job_id for submit in self.acknowledged}
 
 
 @pytest.fixture(scope="module")
-def past(
+def finished_run(
     postgres_server: Server, redis_server: Server, tmp_path_factory: pytest.TempPathFactory, worker_id: str
-) -> Past:
-    """Made once: each test works on a copy."""
-    folder = tmp_path_factory.mktemp("past")
-    # A process may set the module up again after tests of others.
+) -> FinishedRun:
+    """Run once; each test changes a copy of its databases."""
+    folder = tmp_path_factory.mktemp("finished_run")
+    # A process may set up this module again after tests of other modules.
     database, target = f"audit_{folder.name}_{worker_id}", f"audit_target_{folder.name}_{worker_id}"
     database_url, target_url = (new_database(postgres_server.url, name) for name in (database, target))
-    acknowledged = asyncio.run(lived(folder, database_url, target_url, redis_server.url))
-    return Past(postgres_server.url, database, target, folder / FOLDER, acknowledged)
+    acknowledged = asyncio.run(run_jobs(folder, database_url, target_url, redis_server.url))
+    return FinishedRun(postgres_server.url, database, target, folder / FOLDER, acknowledged)
 
 
-async def lived(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[AcknowledgedSubmit]:
-    """One job of each kind, run to its end by real processes."""
+async def run_jobs(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[AcknowledgedSubmit]:
+    """Run one job of each kind with real processes."""
     await rows(target_url, TABLE_SQL)
     environment = {
         **FAST,
@@ -80,24 +80,29 @@ def copies() -> Iterator[int]:
     return count(1)
 
 
-async def found(past: Past, copies: Iterator[int], tamper: Tamper | None, *, in_target: bool = False) -> list[str]:
-    """What the audit says of a copy of the past that was tampered with."""
-    database_url, target_url = await copied(past, past.database, copies), await copied(past, past.target, copies)
+async def found(
+    finished_run: FinishedRun, copies: Iterator[int], tamper: Tamper | None, *, in_target: bool = False
+) -> list[str]:
+    """Return what the audit finds in a changed copy of the run."""
+    database_url, target_url = (
+        await copied(finished_run, finished_run.database, copies),
+        await copied(finished_run, finished_run.target, copies),
+    )
     if tamper is not None:
         connection = await asyncpg.connect(target_url if in_target else database_url)
-        await tamper(connection, past.jobs)
+        await tamper(connection, finished_run.jobs)
         await connection.close()
-    return (await audit(database_url, target_url, past.logs, past.acknowledged))[1]
+    return (await audit(database_url, target_url, finished_run.logs, finished_run.acknowledged))[1]
 
 
-async def copied(past: Past, database: str, copies: Iterator[int]) -> str:
+async def copied(finished_run: FinishedRun, database: str, copies: Iterator[int]) -> str:
     name = f"{database}_{next(copies)}"
-    await rows(past.server_url, f'create database "{name}" template "{database}"')
-    return past.server_url.rsplit("/", 1)[0] + f"/{name}"
+    await rows(finished_run.server_url, f'create database "{name}" template "{database}"')
+    return finished_run.server_url.rsplit("/", 1)[0] + f"/{name}"
 
 
 def statement(sql: str, kind: str = "chain") -> Tamper:
-    """A change to the rows of the job of a kind."""
+    """Return a change of the rows of a job."""
 
     async def change(connection: Any, jobs: dict[str, str]) -> None:
         assert (await connection.execute(sql, jobs[kind])) not in ("UPDATE 0", "DELETE 0", "INSERT 0 0")
@@ -106,26 +111,36 @@ def statement(sql: str, kind: str = "chain") -> Tamper:
 
 
 def events(edit: Callable[[list[list[Any]]], list[list[Any]]]) -> Tamper:
-    """A change to the events of the chain."""
+    """Return a change of the events of the chain."""
 
     async def change(connection: Any, jobs: dict[str, str]) -> None:
         pages = await connection.fetch(
             "select body from event_pages where job_id = $1 order by first_seq", jobs["chain"]
         )
-        told = edit([event for page in pages for event in msgspec.json.decode(page[0])])
+        edited = edit([event for page in pages for event in msgspec.json.decode(page[0])])
         await connection.execute("delete from events where job_id = $1", jobs["chain"])
-        body = msgspec.json.encode(told).decode()
-        await connection.execute("insert into events values ($1, 1, $2, $3)", jobs["chain"], told[-1][0], body)
+        body = msgspec.json.encode(edited).decode()
+        await connection.execute("insert into events values ($1, 1, $2, $3)", jobs["chain"], edited[-1][0], body)
 
     return change
 
 
-def numbered(told: list[list[Any]]) -> list[list[Any]]:
-    return [[seq, *event[1:]] for seq, event in enumerate(told, 1)]
+def numbered(log: list[list[Any]]) -> list[list[Any]]:
+    return [[seq, *event[1:]] for seq, event in enumerate(log, 1)]
 
 
-def completions(told: list[list[Any]]) -> list[int]:
-    return [place for place, event in enumerate(told) if event[1] == "node_completed"]
+def first_completion(log: list[list[Any]]) -> int:
+    return next(position for position, event in enumerate(log) if event[1] == "node_completed")
+
+
+def without_completion(log: list[list[Any]]) -> list[list[Any]]:
+    position = first_completion(log)
+    return [*log[:position], *log[position + 1 :]]
+
+
+def with_repeated_completion(log: list[list[Any]]) -> list[list[Any]]:
+    position = first_completion(log)
+    return [*log[: position + 1], *log[position:]]
 
 
 async def lose(connection: Any, jobs: dict[str, str]) -> None:
@@ -133,8 +148,8 @@ async def lose(connection: Any, jobs: dict[str, str]) -> None:
         await connection.execute(f"delete from {table} where job_id = $1", jobs["chain"])
 
 
-async def test_unchanged_run_has_no_violations(past: Past, copies: Iterator[int]) -> None:
-    assert await found(past, copies, None) == []
+async def test_unchanged_run_has_no_violations(finished_run: FinishedRun, copies: Iterator[int]) -> None:
+    assert await found(finished_run, copies, None) == []
 
 
 @pytest.mark.parametrize(
@@ -144,27 +159,27 @@ async def test_unchanged_run_has_no_violations(past: Past, copies: Iterator[int]
         pytest.param(
             statement("update jobs set status = 'running', completed_at = null where job_id = $1"),
             "I2",
-            id="a job that never ended",
+            id="an unfinished job",
         ),
         pytest.param(
-            events(lambda told: [event for place, event in enumerate(told) if place != completions(told)[0]]),
+            events(without_completion),
             "I26",
             id="a missing event",
         ),
         pytest.param(
-            events(lambda told: numbered([e for place, e in enumerate(told) if place != completions(told)[0]])),
+            events(lambda log: numbered(without_completion(log))),
             "I8",
             id="a missing completion",
         ),
         pytest.param(
-            events(lambda told: numbered([*told[: completions(told)[0] + 1], *told[completions(told)[0] :]])),
+            events(lambda log: numbered(with_repeated_completion(log))),
             "I1",
-            id="a doubled completion",
+            id="a repeated completion",
         ),
         pytest.param(
             statement("update nodes set output = '{\"made\":\"up\"}' where job_id = $1 and node_id = 'b'"),
             "I6",
-            id="an output that no handler made",
+            id="an invented output",
         ),
         pytest.param(
             statement("update nodes set status = 'failed' where job_id = $1 and node_id = 'b'"),
@@ -178,10 +193,12 @@ async def test_unchanged_run_has_no_violations(past: Past, copies: Iterator[int]
         ),
     ],
 )  # fmt: skip
-async def test_changed_row_is_a_violation(past: Past, copies: Iterator[int], tamper: Tamper, invariant: str) -> None:
-    told = await found(past, copies, tamper)
+async def test_changed_row_is_a_violation(
+    finished_run: FinishedRun, copies: Iterator[int], tamper: Tamper, invariant: str
+) -> None:
+    violations = await found(finished_run, copies, tamper)
 
-    assert invariant in {text.partition(" ")[0].rstrip(":") for text in told}, told
+    assert invariant in {text.partition(" ")[0].rstrip(":") for text in violations}, violations
 
 
 @pytest.mark.parametrize(
@@ -189,24 +206,24 @@ async def test_changed_row_is_a_violation(past: Past, copies: Iterator[int], tam
     [
         f"insert into {TABLE} select * from {TABLE} where job = $1",
         f"delete from {TABLE} where job = $1",
-        f"update {TABLE} set run = 'made up' where job = $1",
+        f"update {TABLE} set run = 'invented' where job = $1",
     ],
-    ids=["twice", "missing", "made up"],
+    ids=["twice", "missing", "invented"],
 )
-async def test_wrong_sink_row_is_a_violation(past: Past, copies: Iterator[int], sql: str) -> None:
-    told = await found(past, copies, statement(sql, "sink"), in_target=True)
+async def test_wrong_sink_row_is_a_violation(finished_run: FinishedRun, copies: Iterator[int], sql: str) -> None:
+    violations = await found(finished_run, copies, statement(sql, "sink"), in_target=True)
 
-    assert "I7" in {text.partition(" ")[0].rstrip(":") for text in told}, told
+    assert "I7" in {text.partition(" ")[0].rstrip(":") for text in violations}, violations
 
 
 async def test_completion_without_an_execution_is_a_violation(
-    past: Past, copies: Iterator[int], tmp_path: Path
+    finished_run: FinishedRun, copies: Iterator[int], tmp_path: Path
 ) -> None:
-    job_id = past.jobs["chain"].encode()
-    for file in past.logs.iterdir():
+    job_id = finished_run.jobs["chain"].encode()
+    for file in finished_run.logs.iterdir():
         lines = file.read_bytes().splitlines(keepends=True)
         (tmp_path / file.name).write_bytes(b"".join(line for line in lines if job_id not in line))
 
-    told = await found(msgspec.structs.replace(past, logs=tmp_path), copies, None)
+    violations = await found(msgspec.structs.replace(finished_run, logs=tmp_path), copies, None)
 
-    assert any(text.startswith("I7") for text in told), told
+    assert any(text.startswith("I7") for text in violations), violations

@@ -1,4 +1,4 @@
-"""kill -9 at any moment: the job is resumed and completes, and no completed node runs again."""
+"""A run killed with SIGKILL at any moment is resumed and completes, and no completed node runs again."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of a paginated loop with a SQL sink: every row is in the table once, and no page is missing."""
+"""A paginated loop with a SQL sink that is killed with SIGKILL writes every row of every page once."""
 
 import os
 import random
@@ -73,7 +73,7 @@ def spawn(folder: Path, *more: str) -> "subprocess.Popen[bytes]":
 
 
 def killed_once(folder: Path, calls: int, seconds: float) -> int:
-    """Run, kill once so many calls have begun, resume to the end; how many calls had begun when the kill came."""
+    """Run, kill after a number of calls, and resume; return how many calls had started before the kill."""
     prepared(folder)
     process = spawn(folder)
     ledger = folder / "ledger"
@@ -94,7 +94,7 @@ def killed_once(folder: Path, calls: int, seconds: float) -> int:
 
 
 def resumed(folder: Path) -> dict | None:
-    """Take the job up; None when the kill came after its end."""
+    """Resume the job and return its outcome, or None if it had finished before the kill."""
     process = spawn(folder, "--resume")
     out, err = process.communicate(timeout=ENDS_SECONDS)
     if process.returncode == 2 and b"unfinished" in err + out:

@@ -1,4 +1,4 @@
-"""kill -9 of a server under load, again and again: what it acknowledged ends, and nothing completed runs again."""
+"""A server killed repeatedly with SIGKILL under load: acknowledged jobs complete, and no completed node runs again."""
 
 import asyncio
 import os
@@ -21,9 +21,9 @@ KILLS, SMOKE_KILLS = 20, 3
 CLIENTS = 8
 UP_SECONDS_MAX = 60
 ENDS_SECONDS_MAX = 90
-# Between two submits of a client: enough to keep the server busy, and little enough to end in time.
+# Between two submits of a client: keeps the server busy, with few enough jobs to finish in time.
 PAUSE_SECONDS = 0.005
-AWAY_PAUSE_SECONDS = 0.02
+UNREACHABLE_PAUSE_SECONDS = 0.02
 
 HANDLERS = """
 import os, time
@@ -47,14 +47,14 @@ nodes:
 
 
 class Kill(NamedTuple):
-    """What the database called completed when the process was gone, and how much had run by then."""
+    """The completed nodes and the number of executions in the database after a kill."""
 
     completed: set[tuple[str, str]]
     ran: int
 
 
 class Load:
-    """Clients that submit jobs and look at earlier ones. Anything but a right answer or a lost connection fails."""
+    """Clients that submit jobs and read earlier ones. Only correct responses and lost connections are accepted."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -70,20 +70,20 @@ class Load:
             while not self.stopped:
                 try:
                     await self._submit(client)
-                    await self._look_back(client)
+                    await self._read_earlier(client)
                     await asyncio.sleep(PAUSE_SECONDS)
                 except ServerUnreachable:
                     self.lost += 1
-                    await asyncio.sleep(AWAY_PAUSE_SECONDS)
+                    await asyncio.sleep(UNREACHABLE_PAUSE_SECONDS)
 
     async def _submit(self, client: Client) -> None:
         number = next(self._numbers)
         answer = await client.jobs.submit("killed", {"number": number})
-        assert answer.job_id not in self.acknowledged, "two submits were given one job"
+        assert answer.job_id not in self.acknowledged, "two submits returned the same job"
         assert answer.status in ("pending", "running", "completed")
         self.acknowledged[answer.job_id] = number
 
-    async def _look_back(self, client: Client) -> None:
+    async def _read_earlier(self, client: Client) -> None:
         job_id = self._chance.choice(list(self.acknowledged))
         was_completed = job_id in self.completed
         job = await client.jobs.get(job_id)
@@ -96,7 +96,7 @@ class Load:
 
 
 async def start(folder: Path, port: int) -> asyncio.subprocess.Process:
-    """`windlass dev`, up."""
+    """Start `windlass dev`."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "windlass", "dev", "--port", str(port), "--import", "steps",
         cwd=folder, env=without_settings(), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -106,7 +106,7 @@ async def start(folder: Path, port: int) -> asyncio.subprocess.Process:
         while line := await process.stdout.readline():
             if b"Press Ctrl-C" in line:
                 return process
-    raise AssertionError(f"it did not come up: {(await process.communicate())[1].decode()}")
+    raise AssertionError(f"the server did not start: {(await process.communicate())[1].decode()}")
 
 
 def without_settings() -> dict[str, str]:
@@ -114,7 +114,7 @@ def without_settings() -> dict[str, str]:
 
 
 async def kill(process: asyncio.subprocess.Process) -> str:
-    """Gone at once; what it had said to standard error."""
+    """Kill the process and return its standard error."""
     process.kill()
     return (await process.communicate())[1].decode()
 
@@ -148,12 +148,12 @@ async def kill_repeatedly(folder: Path, port: int, load: Load, count: int) -> li
         for _ in range(count):
             process = await start(folder, port)
             done, _ = await asyncio.wait(clients, timeout=chance.uniform(0.05, 0.6), return_when="FIRST_EXCEPTION")
-            said = await kill(process)
+            stderr = await kill(process)
             for client in done:
                 client.result()
             # On a busy machine the event loop may be blocked for a moment, which the worker logs.
-            unexpected = [line for line in said.splitlines() if "loop was blocked" not in line]
-            assert unexpected == [], said
+            unexpected = [line for line in stderr.splitlines() if "loop was blocked" not in line]
+            assert unexpected == [], stderr
             kills.append(await asyncio.to_thread(after_kill, folder))
         load.stopped = True
         await asyncio.gather(*clients)

@@ -1,4 +1,4 @@
-"""kill -9 of a process that writes through a SQL sink, at moments of chance: every row is there once."""
+"""A process with a SQL sink that is killed with SIGKILL at random moments writes every row once."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ ROWS = 3
 KILLS = 8
 ENDS_SECONDS = 60
 
-# Writes everything from the first task on, as a worker does whose reports were all lost with it.
+# Writes all tasks from the first one, like a worker whose reports were lost.
 PROGRAM = f"""
 import asyncio, sys
 from pathlib import Path
@@ -30,10 +30,10 @@ from windlass.sinks.sqlite import SqliteSink
 async def main():
     connections = Connections({{"main_db": sys.argv[2]}}, Folder(Path(".")))
     sink = (PostgresSink if sys.argv[1] == "postgres" else SqliteSink)(connections)
-    order = SinkSpec(sys.argv[1], b'{{"table": "marks"}}', (), "run")
+    spec = SinkSpec(sys.argv[1], b'{{"table": "marks"}}', (), "run")
     for task in range({WRITES}):
         rows = [{{"task": task, "number": number}} for number in range({ROWS})]
-        receipt = await sink.write(order, Raw(msgspec.json.encode(rows)), f"task-{{task}}")
+        receipt = await sink.write(spec, Raw(msgspec.json.encode(rows)), f"task-{{task}}")
         if not receipt.skipped:
             print(task, flush=True)
     await connections.aclose()
@@ -68,7 +68,7 @@ def command(tool: str, url: str) -> list[str]:
 
 
 def kill(tool: str, url: str, folder: Path, writes: int) -> None:
-    """Kill a writer when it has written something new so many times, in the midst of the next."""
+    """Kill a writer after a number of new writes, during the next one."""
     with subprocess.Popen(command(tool, url), cwd=folder, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         for _ in range(writes):

@@ -1,4 +1,4 @@
-"""A workflow of a hundred thousand nodes runs to its end in little memory."""
+"""A workflow of a hundred thousand nodes completes in limited memory."""
 
 import json
 import subprocess
@@ -11,16 +11,16 @@ from windlass.cli.bench.workflows import LARGE_DEPTH, LARGE_LANES, lanes
 
 PEAK_MB_MAX = 350
 
-# The kernel's word for the peak of this program alone: getrusage counts what it was forked from.
+# VmHWM is the peak of this program alone; getrusage includes the parent before the fork.
 RUN = """
 import atexit, runpy, sys
 from pathlib import Path
 
-def tell() -> None:
+def record_peak() -> None:
     lines = Path("/proc/self/status").read_text().splitlines()
     Path("peak_kb").write_text(next(line.split()[1] for line in lines if line.startswith("VmHWM:")))
 
-atexit.register(tell)
+atexit.register(record_peak)
 sys.argv = ["windlass", "run", "large.json", "--json"]
 runpy.run_module("windlass", run_name="__main__")
 """
@@ -32,7 +32,7 @@ def test_hundred_thousand_nodes_run_in_limited_memory(tmp_path: Path) -> None:
 
     ended = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, stdout=subprocess.PIPE, timeout=120, check=False)
 
-    told = json.loads(ended.stdout)
-    assert (ended.returncode, told["status"]) == (0, "completed")
-    assert len(told["nodes"]) == LARGE_LANES * LARGE_DEPTH + 2
+    job = json.loads(ended.stdout)
+    assert (ended.returncode, job["status"]) == (0, "completed")
+    assert len(job["nodes"]) == LARGE_LANES * LARGE_DEPTH + 2
     assert int((tmp_path / "peak_kb").read_text()) / 1024 < PEAK_MB_MAX

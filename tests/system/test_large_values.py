@@ -1,4 +1,4 @@
-"""A workflow whose nodes pass large values on, in one process, with a folder and with a server that speaks S3."""
+"""Nodes pass large values to each other through a folder and through an S3-compatible server."""
 
 import asyncio
 from pathlib import Path

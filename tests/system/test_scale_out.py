@@ -1,4 +1,4 @@
-"""The whole of it in real processes: servers, engines and workers that share PostgreSQL, and are killed and paused."""
+"""Servers, engines and workers in real processes that share PostgreSQL and are killed and paused."""
 
 import asyncio
 import signal
@@ -20,8 +20,8 @@ from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.stores.postgres.store import PostgresStore
 
-SHARDS, LEASE_SECONDS, SILENT_SECONDS, REAP_SECONDS = 8, 1.5, 2.0, 0.25
-# A machine that is busy with other tests.
+SHARDS, LEASE_SECONDS, LOST_SECONDS, REAP_SECONDS = 8, 1.5, 2.0, 0.25
+# Allows for a machine that runs other tests.
 SLACK_SECONDS = 2.0
 ENDS_SECONDS_MAX = 60.0
 HANDLERS = "from benchmarks.chaos.handlers import *\n"
@@ -41,7 +41,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "last": node("each"),
     },
     "long": {"a": node(seconds=600)},
-    # Many short steps: something of it is to be dispatched at any moment.
+    # Many short nodes: one of them can be dispatched at any moment.
     "steady": {f"n{at}": node(*([f"n{at - 1}"] if at else []), seconds=0.05) for at in range(60)},
     "failing": {"a": node(actions=["error", "ok"])},
     "threads": {"a": node(handler="burn_in_thread", seconds=4.0)},
@@ -52,7 +52,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
 
 
 class Deployment:
-    """A fleet with a client, and what the database says of it."""
+    """A fleet with a client and queries of its database."""
 
     def __init__(self, processes: Fleet, client: Client, database_url: str) -> None:
         self.fleet = processes
@@ -67,12 +67,12 @@ class Deployment:
             return Counter([(await self.client.jobs.wait(job_id)).status for job_id in job_ids])
 
     async def owners(self) -> Counter[str]:
-        """How many shards each engine has."""
+        """Return the number of shards of each engine."""
         found = await rows(self.url, "select owner from shards where owner is not null and expires_at > now()")
         return Counter(row["owner"] for row in found)
 
-    async def spread(self, *engines: Process) -> Counter[str]:
-        """Wait until these engines, and no others, have all shards in equal parts."""
+    async def balanced(self, *engines: Process) -> Counter[str]:
+        """Wait until only these engines own shards, in equal numbers."""
         fair = SHARDS // len(engines)
 
         async def is_fair() -> Counter[str] | None:
@@ -82,7 +82,7 @@ class Deployment:
         return await until(is_fair, 10 * LEASE_SECONDS + 10 * SLACK_SECONDS, f"{fair} shards for each of {engines}")
 
     async def running(self, job_id: str) -> str:
-        """Wait until a task of the job runs; the worker that has it."""
+        """Wait until a task of the job runs and return its worker."""
 
         async def found() -> str | None:
             held = await rows(self.url, "select worker_id from nodes where job_id = $1 and status = 'running'", job_id)
@@ -91,7 +91,7 @@ class Deployment:
         return await until(found, ENDS_SECONDS_MAX, f"a task of {job_id} runs")
 
     async def audit(self) -> Findings:
-        """What the checker says of every job."""
+        """Return the findings of the checker for all jobs."""
         findings = Findings()
         log = ExecutionLogReader(self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db")
         store = await PostgresStore.open(self.url, SystemClock(), connections_max=10)
@@ -108,7 +108,7 @@ class Deployment:
 async def deployment(
     request: pytest.FixtureRequest, tmp_path: Path, postgres_url: str, redis_url: str
 ) -> AsyncIterator[Deployment]:
-    """An API server; engines and workers are the tests' own."""
+    """An API server; tests start engines and workers."""
     (tmp_path / "steps.py").write_text(HANDLERS)
     environment = {**FAST, "WINDLASS_DATABASE_URL": postgres_url}
     if request.param == "redis":
@@ -146,23 +146,23 @@ async def test_two_engines_and_two_workers_share_the_work(deployment: Deployment
 
 async def test_engines_rebalance_shards_when_one_starts_or_stops(deployment: Deployment) -> None:
     first = await deployment.fleet.engine("engine-1")
-    await deployment.spread(first)
+    await deployment.balanced(first)
     second = await deployment.fleet.engine("engine-2")
-    await deployment.spread(first, second)
+    await deployment.balanced(first, second)
 
     code = await first.stop()
     given_back = await deployment.owners()
 
     assert code == 0
-    # At once: it gave them back, and nobody waits for its leases to end.
+    # Without a delay: the engine released its leases.
     assert first.id not in given_back
-    await deployment.spread(second)
+    await deployment.balanced(second)
 
 
 async def test_job_continues_at_once_when_its_engine_stops(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
-    await deployment.spread(first, second)
+    await deployment.balanced(first, second)
     job_ids = await deployment.submit("steady", 6)
 
     await first.stop()
@@ -175,7 +175,7 @@ async def test_job_continues_at_once_when_its_engine_stops(deployment: Deploymen
 async def test_jobs_of_a_killed_engine_continue_after_its_lease(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
-    await deployment.spread(first, second)
+    await deployment.balanced(first, second)
     job_ids = await deployment.submit("steady", 6)
 
     await first.kill()
@@ -186,7 +186,7 @@ async def test_jobs_of_a_killed_engine_continue_after_its_lease(deployment: Depl
 
 
 async def longest_gap(deployment: Deployment) -> float:
-    """The longest time in which nothing of a job of many short steps was dispatched."""
+    """Return the longest time without a dispatch in a job of many short nodes."""
     query = """
         select extract(epoch from max(gap)) as longest from (
             select at - lag(at) over (partition by job_id order by seq) as gap
@@ -198,18 +198,18 @@ async def longest_gap(deployment: Deployment) -> float:
 async def test_paused_engine_commits_nothing_and_rejoins(deployment: Deployment) -> None:
     first, second = await engines(deployment)
     await workers(deployment)
-    await deployment.spread(first, second)
+    await deployment.balanced(first, second)
     job_ids = await deployment.submit("steady", 6)
     before = await epochs(deployment)
 
     first.send(signal.SIGSTOP)
-    await deployment.spread(second)
+    await deployment.balanced(second)
     taken = await epochs(deployment)
     first.send(signal.SIGCONT)
 
     assert await deployment.ended(job_ids) == {"completed": 6}
-    await deployment.spread(first, second)
-    # What it had was taken under new epochs, which its own commits could not match.
+    await deployment.balanced(first, second)
+    # Its shards were taken over under new epochs, so its own commits are refused.
     assert sum(taken[shard] > before[shard] for shard in before) >= SHARDS // 2
     assert first.is_alive
     assert (await deployment.audit()).violations == []
@@ -233,12 +233,12 @@ async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deplo
         ran = executions(deployment, job_id)
         return len(ran) == 2 and len({run.worker_id for run in ran}) == 2
 
-    await until(moved, SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker")
+    await until(moved, LOST_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker")
     seconds = time.monotonic() - began
     await deployment.client.jobs.cancel(job_id)
     [row] = await rows(deployment.url, "select attempt, losses from nodes where job_id = $1", job_id)
     assert (row["attempt"], row["losses"]) == (1, 1)
-    assert seconds < SILENT_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS
+    assert seconds < LOST_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS
     assert (await deployment.audit()).violations == []
 
 
@@ -285,7 +285,7 @@ async def test_busy_handlers_do_not_make_a_worker_lost(deployment: Deployment, w
 
 async def test_health_and_workers_show_all_processes(deployment: Deployment) -> None:
     [engine], found = await asyncio.gather(engines(deployment, 1), workers(deployment))
-    await deployment.spread(engine)
+    await deployment.balanced(engine)
     names = {process.id for process in found}
 
     async def all_alive() -> bool:
@@ -295,13 +295,13 @@ async def test_health_and_workers_show_all_processes(deployment: Deployment) -> 
     await until(all_alive, ENDS_SECONDS_MAX, "all workers are seen")
     health = await deployment.client.health()
     command = [sys.executable, "-m", "windlass", "workers", "--server", deployment.fleet.url]
-    told = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+    listed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
 
     assert health.status == "ok"
     assert {shard.owner for shard in health.shards} == {engine.id}
     assert len(health.shards) == SHARDS
     assert {worker.worker_id for worker in health.workers} == names
-    assert all(name in told.stdout for name in names)
+    assert all(name in listed.stdout for name in names)
 
 
 async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployment: Deployment) -> None:
@@ -315,7 +315,7 @@ async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployme
     await deployment.client.jobs.retry(failing)
 
     assert (await deployment.ended([long])) == {"cancelled": 1}
-    # A result of the attempt that was stopped may still come in, and is told as ignored.
+    # A late result of the cancelled attempt may be recorded as ignored.
     assert "job_cancelled" in (await watching)[-2:]
     assert failed.status == "failed"
     assert (await deployment.ended([failing])) == {"completed": 1}

@@ -15,13 +15,13 @@ TYPES = UI / "src" / "api" / "schema.ts"
 
 
 def ran(*argv: str | Path) -> None:
-    """Run a tool of the UI to its end; what it said is the failure's text."""
+    """Run a tool of the UI; its output is the message of a failure."""
     done = subprocess.run(argv, check=False, cwd=UI, env={**os.environ, "CI": "1"}, text=True, capture_output=True)
     assert done.returncode == 0, done.stdout[-8_000:] + done.stderr[-4_000:]
 
 
 def generated() -> str:
-    """The types as they should be. The UI names shapes and no paths, so the routes are left out."""
+    """Return the current types. The UI does not use the types of paths, so they are removed."""
     described = described_api()
     shapes = {**described, "paths": {}, "components": {"schemas": described["components"]["schemas"]}}
     with tempfile.TemporaryDirectory() as folder:

@@ -10,7 +10,7 @@ from tests.ui.api_types import TOOLS, TYPES, UI, generated, ran
 BUILT = UI.parent / "src" / "windlass" / "_ui"
 BUNDLE_BYTES_MAX = 250_000
 SPECS = sorted(path.name for path in (UI / "browser").glob("*.spec.ts"))
-# Those that measure time.
+# Tests that measure time.
 ALONE = {"large.spec.ts"}
 
 
@@ -20,7 +20,7 @@ def test_the_unit_tests_of_the_ui_pass() -> None:
 
 
 def test_the_types_of_the_ui_match_the_api() -> None:
-    # `make ui-types` writes them anew.
+    # `make ui-types` updates them.
     assert TYPES.read_text() == generated()
 
 

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import the harness that lies beside them."""
+"""Make modules of this folder importable by their name, also in child processes."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Handlers of every kind that take and give large values; a child process imports them from here."""
+"""Handlers of every mode that take and return large values; child processes import this module."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ from windlass import Context, handler
 
 @handler("give")
 async def give(size: int, fill: str = "x") -> str:
-    """Ends in one step."""
+    """Return without suspending."""
     return fill * size
 
 
@@ -50,7 +50,7 @@ def take_threaded(**params: Any) -> Any:
 
 @handler("stuck")
 def stuck(**params: Any) -> None:
-    """Hears no cancel until the process ends."""
+    """Ignore cancellation until the process ends."""
     threading.Event().wait()
 
 
@@ -60,7 +60,7 @@ def take_isolated(**params: Any) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """The value, with long texts as their first letter and length."""
+    """Return the value with long texts replaced by their first character and length."""
     match value:
         case dict():
             return {key: shape(part) for key, part in value.items()}

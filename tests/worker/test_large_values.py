@@ -1,4 +1,4 @@
-"""Values too large to travel: outputs go to the artifact store, params come from it, and handlers notice nothing."""
+"""Large values: outputs are stored as artifacts, and params are read from them before the handler runs."""
 
 import asyncio
 import hashlib
@@ -32,7 +32,7 @@ GIVER_NAMES = ["give", "give_later", "give_threaded", "give_isolated"]
 TAKER_NAMES = ["take", "take_later", "take_threaded", "take_isolated"]
 
 
-def at_work(store: Artifacts | None, **settings: Any) -> Any:
+def running(store: Artifacts | None, **settings: Any) -> Any:
     environment = dict(os.environ)
     settings = {"environment": environment, "processes": 1, "output_bytes_max": BYTES_MAX, **settings}
     return working(*GIVERS, *TAKERS, artifacts=store, **settings)
@@ -46,8 +46,8 @@ def taking(handler: str, params: object, *keys: str, task_id: str = "job_node_1"
     return task(handler, params, task_id, artifacts=keys, **rest)
 
 
-class Gate:
-    """The store behind it, whose every call waits until the gate is opened."""
+class GatedArtifacts:
+    """An artifact store whose calls wait until the test opens it."""
 
     def __init__(self, store: Artifacts) -> None:
         self.store = store
@@ -88,7 +88,7 @@ async def outcome_of(bench: Bench, work: Task) -> Succeeded:
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_a_large_output_is_stored_and_reported_as_a_reference(store: FolderArtifacts, handler: str) -> None:
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
     expected = msgspec.json.encode("x" * MIB)
@@ -100,7 +100,7 @@ async def test_a_large_output_is_stored_and_reported_as_a_reference(store: Folde
 
 @pytest.mark.parametrize("handler", GIVER_NAMES[1:])
 async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: FolderArtifacts, handler: str) -> None:
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
     assert msgspec.json.decode(outcome.meta or b"") == {"size": MIB}
@@ -110,7 +110,7 @@ async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: Fold
 async def test_an_output_of_the_largest_inline_size_is_not_stored(
     store: FolderArtifacts, handler: str, tmp_path: Path
 ) -> None:
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": INLINE_BYTES_MAX - 2}))
 
     assert len(memoryview(outcome.output)) == INLINE_BYTES_MAX
@@ -120,7 +120,7 @@ async def test_an_output_of_the_largest_inline_size_is_not_stored(
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(store: FolderArtifacts, handler: str) -> None:
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         fits = await outcome_of(bench, task(handler, {"size": BYTES_MAX - 2}, "j1_n_1"))
         error = await bench.error(task(handler, {"size": BYTES_MAX - 1}, "j2_n_1"))
 
@@ -130,7 +130,7 @@ async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(store: F
 
 
 async def test_an_output_of_many_megabytes_is_returned_from_a_child(store: FolderArtifacts) -> None:
-    async with at_work(store, output_bytes_max=40 * MIB) as bench:
+    async with running(store, output_bytes_max=40 * MIB) as bench:
         outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
         work = taking("take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key)
         output = await bench.output(msgspec.structs.replace(work, task_id="job_n_2"))
@@ -139,7 +139,7 @@ async def test_an_output_of_many_megabytes_is_returned_from_a_child(store: Folde
 
 
 async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: FolderArtifacts, tmp_path: Path) -> None:
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         first = await outcome_of(bench, task("give", {"size": MIB}, "j_n_1"))
         second = await outcome_of(bench, task("give", {"size": MIB}, "j_n_2"))
 
@@ -148,7 +148,7 @@ async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: F
 
 
 async def test_without_a_store_a_large_output_is_sent_inline() -> None:
-    async with at_work(None) as bench:
+    async with running(None) as bench:
         assert len(await bench.output(task("give", {"size": MIB}))) == MIB
 
 
@@ -156,7 +156,7 @@ async def test_without_a_store_a_large_output_is_sent_inline() -> None:
 async def test_a_handler_gets_the_value_in_place_of_its_reference(store: FolderArtifacts, handler: str) -> None:
     a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
     params = {"one": {"$artifact": a}, "many": [{"deep": {"$artifact": b}}, {"$artifact": a}], "plain": "p"}
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         output = await bench.output(taking(handler, params, a, b))
 
     length = INLINE_BYTES_MAX + 1
@@ -165,7 +165,7 @@ async def test_a_handler_gets_the_value_in_place_of_its_reference(store: FolderA
 
 async def test_a_value_may_be_the_params_themselves(store: FolderArtifacts) -> None:
     key = await store.put("j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]}))
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         output = await bench.output(taking("take", {"$artifact": key}, key))
 
     assert output == {"text": f"t*{INLINE_BYTES_MAX}", "n": [1, 2.5, None]}
@@ -181,7 +181,7 @@ async def test_data_that_looks_like_a_reference_is_data(store: FolderArtifacts) 
         "text": f'{{"$artifact":"{key}"}}',
         "real": {"$artifact": key},
     }
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         output = await bench.output(taking("take", params, key))
 
     assert output.pop("real") == f"a*{INLINE_BYTES_MAX + 1}"
@@ -192,14 +192,14 @@ async def test_data_that_looks_like_a_reference_is_data(store: FolderArtifacts) 
 
 async def test_without_artifacts_nothing_is_fetched(store: FolderArtifacts) -> None:
     params = {"a": {"$artifact": f"j0/{'0' * 64}"}}
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         assert await bench.output(task("take", params)) == params
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
 async def test_a_missing_artifact_fails_the_attempt_permanently(store: FolderArtifacts, handler: str) -> None:
     key = f"j0/{'0' * 64}"
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         error = await bench.error(taking(handler, {"a": {"$artifact": key}}, key))
 
     assert (error.type, error.retryable) == ("artifact_not_found", False)
@@ -211,7 +211,7 @@ async def test_a_store_that_does_not_respond_is_retryable(monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "any")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     store, key = S3Artifacts("s3://values"), f"j0/{'0' * 64}"
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
 
     assert (error.type, error.retryable) == ("artifacts_unavailable", True)
@@ -224,7 +224,7 @@ async def test_a_store_that_cannot_be_written_is_retryable(
     store: FolderArtifacts, tmp_path: Path, handler: str
 ) -> None:
     (tmp_path / "values").write_text("in the way")
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         finished = await bench.run(task(handler, {"size": MIB}))
 
     assert isinstance(finished.outcome, Failed)
@@ -235,7 +235,7 @@ async def test_a_store_that_cannot_be_written_is_retryable(
 
 async def test_a_task_with_artifacts_is_retryable_on_a_worker_without_a_store() -> None:
     key = f"j0/{'0' * 64}"
-    async with at_work(None) as bench:
+    async with running(None) as bench:
         error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
 
     assert (error.type, error.retryable) == ("artifacts_unavailable", True)
@@ -246,7 +246,7 @@ async def test_a_task_with_artifacts_is_retryable_on_a_worker_without_a_store() 
 async def test_values_that_are_too_large_together_are_rejected(store: FolderArtifacts, repeats: int) -> None:
     keys = [await store.put("j0", msgspec.json.encode(letter * MIB)) for letter in "abcdefghi"[: 9 // repeats or 1]]
     params = {"all": [{"$artifact": key} for key in keys] * repeats}
-    async with at_work(store) as bench:
+    async with running(store) as bench:
         error = await bench.error(taking("take", params, *keys))
 
     assert (error.type, error.retryable) == ("params_invalid", False)
@@ -255,9 +255,9 @@ async def test_values_that_are_too_large_together_are_rejected(store: FolderArti
 
 async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderArtifacts) -> None:
     keys = [await store.put("j0", msgspec.json.encode([number, "x" * MIB])) for number in range(40)]
-    gate = Gate(store)
+    gate = GatedArtifacts(store)
     gate.opened.set()
-    async with at_work(gate) as bench:
+    async with running(gate) as bench:
         await bench.error(taking("take", {"all": [{"$artifact": key} for key in keys]}, *keys))
 
     assert gate.passed < 20
@@ -265,7 +265,7 @@ async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderA
 
 async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
-    async with at_work(store, threads=1) as bench:
+    async with running(store, threads=1) as bench:
         work = taking("stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
         error = await bench.error(work)
         output = await bench.output(task("take_threaded", {"n": 1}, "j2_n_1"))
@@ -308,8 +308,8 @@ async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(sto
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: FolderArtifacts, handler: str) -> None:
-    gate = Gate(store)
-    async with at_work(gate) as bench:
+    gate = GatedArtifacts(store)
+    async with running(gate) as bench:
         await bench.broker.publish([task(handler, {"size": MIB})])
         await gate.reached.wait()
         await bench.broker.cancel(["job_node_1"])
@@ -321,8 +321,8 @@ async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: Fold
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
 async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: FolderArtifacts, handler: str) -> None:
-    gate, key = Gate(store), await store.put("j0", large("a"))
-    async with at_work(gate) as bench:
+    gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
+    async with running(gate) as bench:
         await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key)])
         await gate.reached.wait()
         await bench.broker.cancel(["job_node_1"])
@@ -334,8 +334,8 @@ async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: Fo
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
 async def test_storing_counts_against_the_timeout(store: FolderArtifacts, handler: str) -> None:
-    gate = Gate(store)
-    async with at_work(gate) as bench:
+    gate = GatedArtifacts(store)
+    async with running(gate) as bench:
         finished = await bench.run(task(handler, {"size": MIB}, timeout_seconds=0.5))
 
     assert isinstance(finished.outcome, Failed)
@@ -344,8 +344,8 @@ async def test_storing_counts_against_the_timeout(store: FolderArtifacts, handle
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
 async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifacts, handler: str) -> None:
-    gate, key = Gate(store), await store.put("j0", large("a"))
-    async with at_work(gate) as bench:
+    gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
+    async with running(gate) as bench:
         await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)])
         await gate.reached.wait()
         beats = len(bench.broker.extended)
@@ -355,9 +355,9 @@ async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifact
         assert isinstance((await bench.ended()).outcome, Succeeded)
 
 
-async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderArtifacts) -> None:
-    gate = Gate(store)
-    async with at_work(gate) as bench:
+async def test_a_stopping_worker_returns_tasks_whose_output_is_being_stored(store: FolderArtifacts) -> None:
+    gate = GatedArtifacts(store)
+    async with running(gate) as bench:
         await bench.broker.publish([task("give_threaded", {"size": MIB})])
         await gate.reached.wait()
         await bench.worker.stop(0.0)
@@ -366,9 +366,9 @@ async def test_a_worker_that_stops_hands_back_what_it_is_storing(store: FolderAr
     assert bench.broker.finished == {}
 
 
-async def test_a_worker_that_stops_waits_for_what_it_is_storing(store: FolderArtifacts) -> None:
-    gate = Gate(store)
-    async with at_work(gate) as bench:
+async def test_a_stopping_worker_waits_for_outputs_that_are_being_stored(store: FolderArtifacts) -> None:
+    gate = GatedArtifacts(store)
+    async with running(gate) as bench:
         await bench.broker.publish([task("give", {"size": MIB})])
         await gate.reached.wait()
         stopping = asyncio.create_task(bench.worker.stop(20.0))

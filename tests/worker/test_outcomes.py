@@ -1,4 +1,4 @@
-"""What is no JSON is found in an output wherever it hides, and nothing else is refused."""
+"""Outputs that are not JSON are rejected wherever the invalid value is, and no others."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a worker remembers to answer a second delivery with: enough, and not without end."""
+"""The cache of reports that answers repeated deliveries, and its limits."""
 
 from msgspec import Raw
 
@@ -12,47 +12,47 @@ def report(number: int, output: bytes = b"1") -> TaskReport:
     return TaskReport(f"j{number}_n_1", 0, message)
 
 
-def kept(remembered: ReportCache, count: int) -> list[int]:
-    return [number for number in range(count) if remembered.get(f"j{number}_n_1") is not None]
+def cached(cache: ReportCache, count: int) -> list[int]:
+    return [number for number in range(count) if cache.get(f"j{number}_n_1") is not None]
 
 
 def test_the_latest_reports_are_cached() -> None:
-    remembered = ReportCache()
+    cache = ReportCache()
     count = 5 * REPORTS_CACHED_MAX // 2
 
     for number in range(count):
-        remembered.add(report(number))
+        cache.add(report(number))
 
-    assert kept(remembered, count)[-REPORTS_CACHED_MAX:] == list(range(count - REPORTS_CACHED_MAX, count))
+    assert cached(cache, count)[-REPORTS_CACHED_MAX:] == list(range(count - REPORTS_CACHED_MAX, count))
 
 
 def test_at_most_twice_the_limit_is_cached() -> None:
-    remembered = ReportCache()
+    cache = ReportCache()
     count = 4 * REPORTS_CACHED_MAX
 
     for number in range(count):
-        remembered.add(report(number))
+        cache.add(report(number))
 
-    assert len(kept(remembered, count)) <= 2 * REPORTS_CACHED_MAX
+    assert len(cached(cache, count)) <= 2 * REPORTS_CACHED_MAX
 
 
 def test_large_outputs_are_evicted_earlier() -> None:
-    remembered = ReportCache()
+    cache = ReportCache()
     size = REPORTS_CACHED_BYTES_MAX // 4
     output = b'"' + b"x" * (size - 2) + b'"'
 
     for number in range(20):
-        remembered.add(report(number, output))
+        cache.add(report(number, output))
 
-    assert 4 <= len(kept(remembered, 20)) <= 8
+    assert 4 <= len(cached(cache, 20)) <= 8
 
 
 def test_the_report_given_last_for_a_task_counts() -> None:
-    remembered = ReportCache()
-    remembered.add(report(0, b"1"))
+    cache = ReportCache()
+    cache.add(report(0, b"1"))
 
-    remembered.add(report(0, b"2"))
+    cache.add(report(0, b"2"))
 
-    found = remembered.get("j0_n_1")
+    found = cache.get("j0_n_1")
     assert found is not None
     assert found.message.outcome == Succeeded(Raw(b"2"))

@@ -1,4 +1,4 @@
-"""The step between a handler's end and its report: the output goes into the task's sink, or the attempt failed."""
+"""The sink step between the end of a handler and its report."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -132,7 +132,7 @@ async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(tm
     assert not error.retryable
 
 
-async def test_a_task_that_died_after_its_write_and_before_its_report_writes_nothing_twice(tmp_path: Path) -> None:
+async def test_a_task_lost_between_its_write_and_its_report_writes_nothing_twice(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, marks):
         bench.broker.failures["finish"] = 1_000_000
         first = task("at_once", {"n": 7}, sink=into("sqlite", table="marks"), idempotency_key="job_node_page1")
@@ -190,7 +190,7 @@ async def test_a_cancelled_attempt_stops_its_write(tmp_path: Path) -> None:
     assert marks.rows() == []
 
 
-async def test_a_handler_that_succeeds_after_its_task_was_handed_back_writes_nothing(tmp_path: Path) -> None:
+async def test_a_handler_that_succeeds_after_its_task_was_returned_writes_nothing(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, marks):
         await bench.broker.publish([task("stubborn", sink=into("sqlite", table="marks"))])
         await bench.until(lambda: bool(bench.lines))
@@ -212,7 +212,7 @@ async def test_an_unknown_sink_is_rejected_with_the_known_ones(tmp_path: Path) -
 
 async def test_an_unexpected_error_of_a_sink_fails_the_attempt_and_is_retryable(tmp_path: Path) -> None:
     class Broken:
-        async def write(self, order: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
+        async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
             raise ZeroDivisionError("a driver's bug")
 
         async def aclose(self) -> None: ...

@@ -77,7 +77,7 @@ async def give(what: str) -> Any:
         "surrogate": ["\ud800"],
         "object": {"a": object()},
         "huge integer": 2**64,
-        "circle": loop,
+        "cycle": loop,
         "too large": "x" * (16 * 1024 * 1024),
         "null": {"a": None, "b": [None]},
         "long integer": 2**64 - 1,
@@ -105,7 +105,7 @@ async def test_a_task_is_run_and_its_result_reported() -> None:
     assert 0 < finished.started_at <= finished.finished_at
 
 
-async def test_the_context_tells_a_handler_about_its_attempt() -> None:
+async def test_the_context_describes_the_attempt() -> None:
     async with working(about) as bench:
         finished = await bench.run(task("about", None, "j_n_3", idempotency_key="key-1"))
 
@@ -143,7 +143,7 @@ async def test_an_exception_of_a_handler_becomes_the_error(
     assert "raise_" in error.traceback
 
 
-async def test_messages_and_tracebacks_are_bounded() -> None:
+async def test_messages_and_tracebacks_are_truncated() -> None:
     async with working(raise_) as bench:
         error = await bench.error(task("raise", {"kind": "long"}))
 
@@ -161,7 +161,7 @@ async def test_messages_and_tracebacks_are_bounded() -> None:
         ("surrogate", "lone surrogate"),
         ("object", "object"),
         ("huge integer", "64 bits"),
-        ("circle", "recursion"),
+        ("cycle", "recursion"),
         ("too large", "at most 16777216"),
     ],
 )
@@ -243,7 +243,7 @@ async def test_a_task_owned_by_another_worker_is_stopped_without_a_report() -> N
 async def test_a_cancel_that_arrives_before_its_task_is_not_lost() -> None:
     async with working(wait) as bench:
         await bench.broker.cancel(["job_node_1"])
-        await bench.until(lambda: bench.broker.cancels_told == 1)
+        await bench.until(lambda: bench.broker.cancels_received == 1)
         error = await bench.error(task("wait"))
 
     assert error.type == "cancelled"
@@ -254,7 +254,7 @@ async def test_a_worker_cancelled_with_its_loop_ends_at_once() -> None:
     run = asyncio.create_task(bench.worker.run())
     await bench.until(lambda: bool(bench.broker.extended))
     await bench.broker.publish([task("wait")])
-    await bench.until(lambda: any("job_node_1" in beat for beat in bench.broker.extended))
+    await bench.until(lambda: any("job_node_1" in task_ids for task_ids in bench.broker.extended))
     began = time.monotonic()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for other in others:
@@ -285,33 +285,33 @@ async def test_heartbeats_continue_while_a_thread_is_busy() -> None:
 
     async with working(burn, heartbeat_seconds=0.05) as bench:
         await bench.broker.publish([task("burn")])
-        await bench.until(lambda: sum("job_node_1" in beat for beat in bench.broker.extended) >= 5)
+        await bench.until(lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5)
 
 
 async def test_a_blocked_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    @handler("rude")
-    async def rude() -> None:
+    @handler("blocking_after_await")
+    async def blocking_after_await() -> None:
         await asyncio.sleep(0)
-        time.sleep(1.0)  # noqa: ASYNC251  the rudeness under test
+        time.sleep(1.0)  # noqa: ASYNC251  blocks on purpose
 
     with caplog.at_level(logging.WARNING):
-        async with working(rude) as bench:
-            await bench.broker.publish([task("rude"), task("rude", None, "job_node_2")])
+        async with working(blocking_after_await) as bench:
+            await bench.broker.publish([task("blocking_after_await"), task("blocking_after_await", None, "job_node_2")])
             await bench.ended("job_node_2")
 
     assert "loop was blocked" in caplog.text
 
 
 async def test_a_blocking_handler_without_await_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    @handler("ruder")
-    async def ruder() -> None:
-        time.sleep(0.6)  # noqa: ASYNC251  the rudeness under test
+    @handler("blocking_without_await")
+    async def blocking_without_await() -> None:
+        time.sleep(0.6)  # noqa: ASYNC251  blocks on purpose
 
     with caplog.at_level(logging.WARNING):
-        async with working(ruder) as bench:
-            await bench.run(task("ruder"))
+        async with working(blocking_without_await) as bench:
+            await bench.run(task("blocking_without_await"))
 
-    assert "ruder" in caplog.text
+    assert "blocking_without_await" in caplog.text
 
 
 async def test_a_second_delivery_of_a_finished_task_runs_nothing_and_repeats_the_result() -> None:
@@ -389,13 +389,13 @@ async def test_a_stop_lets_running_handlers_finish() -> None:
 
 
 @pytest.mark.parametrize("name", ["wait", "stubborn", "block"])
-async def test_a_stop_hands_back_what_does_not_finish(name: str) -> None:
+async def test_a_stop_returns_tasks_that_do_not_finish(name: str) -> None:
     async with working(wait, stubborn, block, started_after_seconds=0.0) as bench:
         await bench.broker.publish([task(name, {"seconds": 1.5})])
         await bench.until(lambda: bool(bench.broker.sent))
         await bench.worker.stop(0.05)
 
-    if name == "block":  # a thread that returns when asked has done its work
+    if name == "block":  # a thread that returns when it is cancelled has finished
         assert "job_node_1" in bench.broker.finished
     else:
         assert bench.broker.returned == ["job_node_1"]
@@ -411,17 +411,17 @@ async def test_a_stopped_worker_receives_no_more_tasks() -> None:
 
 
 async def test_a_stop_closes_shared_resources() -> None:
-    class Thing:
+    class Resource:
         closed = False
 
         async def aclose(self) -> None:
             self.closed = True
 
-    built: list[Thing] = []
+    built: list[Resource] = []
 
     @handler("use")
     async def use(ctx: Context) -> None:
-        built.append(ctx.resource("thing", Thing))
+        built.append(ctx.resource("thing", Resource))
 
     async with working(use) as bench:
         await bench.run(task("use"))
@@ -500,7 +500,7 @@ async def test_one_worker_runs_forty_thousand_echo_tasks_per_second(record_prope
         rate = count / (time.perf_counter() - began)
 
     record_property("echo_tasks_per_second", round(rate))
-    assert rate > 5_000  # an order of magnitude of room for slow machines; the figure is what is recorded
+    assert rate > 5_000  # allows for slow machines; the measured rate is recorded
 
 
 async def test_a_stop_does_not_wait_for_reports_of_a_cancelled_reporter() -> None:

@@ -1,4 +1,4 @@
-"""A broker in memory that writes down all that a worker tells it, and a worker that runs on it."""
+"""A worker on an in-memory broker that records all calls."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ class LoopClock:
         await asyncio.sleep(seconds)
 
 
-class StubBroker:
+class RecordingBroker:
     def __init__(self) -> None:
         self.queued: deque[TaskClaim] = deque()
         self.finished: dict[str, TaskFinished] = {}
@@ -37,84 +37,84 @@ class StubBroker:
         self.sent: list[Message] = []
         self.extended: list[list[str]] = []
         self.returned: list[str] = []
-        self.cancels_told = 0
+        self.cancels_received = 0
         self.to_stop_on_extend: list[str] = []
         self.failures: dict[str, int] = {}
         self.changed = asyncio.Condition()
-        self._queue_news = asyncio.Event()
-        self._cancel_news = asyncio.Event()
+        self._queue_changed = asyncio.Event()
+        self._cancel_changed = asyncio.Event()
         self._cancels: list[str] = []
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
-    def _fail_if_asked(self, call: str) -> None:
+    def _fail_on_request(self, call: str) -> None:
         if self.failures.get(call, 0) > 0:
             self.failures[call] -= 1
             raise ConnectionError(f"{call} failed on request")
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self.changed:
             self.changed.notify_all()
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         self.queued.extend(TaskClaim(task) for task in tasks)
-        self._queue_news.set()
+        self._queue_changed.set()
 
     async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
     ) -> Sequence[TaskClaim]:
-        self._fail_if_asked("claim")
+        self._fail_on_request("claim")
         if not self.queued:
-            self._queue_news.clear()
+            self._queue_changed.clear()
             try:
-                await asyncio.wait_for(self._queue_news.wait(), wait_seconds)
+                await asyncio.wait_for(self._queue_changed.wait(), wait_seconds)
             except TimeoutError:
                 return []
         return [self.queued.popleft() for _ in range(min(limit, len(self.queued)))]
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        self._fail_if_asked("extend")
+        self._fail_on_request("extend")
         self.extended.append(list(task_ids))
-        await self._tell()
+        await self._notify()
         answer, self.to_stop_on_extend = self.to_stop_on_extend, []
         return answer
 
     async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        self._fail_if_asked("finish")
+        self._fail_on_request("finish")
         self.finish_calls += 1
         self.reports.extend(reports)
         for report in reports:
             self.finished[report.task_id] = report.message
-        await self._tell()
+        await self._notify()
 
     async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        self._fail_if_asked("return_tasks")
+        self._fail_on_request("return_tasks")
         self.returned.extend(task_ids)
-        await self._tell()
+        await self._notify()
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
         self._cancels.extend(task_ids)
-        self._cancel_news.set()
+        self._cancel_changed.set()
 
     async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
         if not self._cancels:
-            self._cancel_news.clear()
+            self._cancel_changed.clear()
             try:
-                await asyncio.wait_for(self._cancel_news.wait(), wait_seconds)
+                await asyncio.wait_for(self._cancel_changed.wait(), wait_seconds)
             except TimeoutError:
                 return []
         answer, self._cancels = self._cancels, []
-        self.cancels_told += len(answer)
-        await self._tell()
+        self.cancels_received += len(answer)
+        await self._notify()
         return answer
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        self._fail_if_asked("send")
+        self._fail_on_request("send")
         self.sent.extend(messages)
-        await self._tell()
+        await self._notify()
 
-    async def reclaim(self, silent_seconds: float) -> int:
+    async def reclaim(self, timeout_seconds: float) -> int:
         return 0
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
@@ -149,10 +149,10 @@ def registry(*functions: Callable[..., Any]) -> dict[str, Handler]:
 
 
 class Bench:
-    """A worker at work on a broker that remembers."""
+    """A running worker and its recording broker."""
 
     def __init__(self, handlers: dict[str, Handler], **settings: Any) -> None:
-        self.broker = StubBroker()
+        self.broker = RecordingBroker()
         self.lines: list[LogLine] = []
         self.patience_seconds: float = PATIENCE_SECONDS
         settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, "output_bytes_max": 16 * 1024 * 1024, **settings}
@@ -165,9 +165,9 @@ class Bench:
             **worker_options(**settings),
         )
 
-    async def until(self, is_so: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(self.patience_seconds), self.broker.changed:
-            await self.broker.changed.wait_for(is_so)
+            await self.broker.changed.wait_for(condition)
 
     async def ended(self, task_id: str = "job_node_1") -> TaskFinished:
         await self.until(lambda: task_id in self.broker.finished)
@@ -192,7 +192,7 @@ class Bench:
 async def working(*functions: Callable[..., Any], drain_seconds: float = 0.0, **settings: Any) -> AsyncIterator[Bench]:
     bench = Bench(registry(*functions), **settings)
     run = asyncio.create_task(bench.worker.run())
-    # The first heartbeat says that the duties are up.
+    # The first heartbeat shows that the background duties run.
     await bench.until(lambda: bool(bench.broker.extended))
     try:
         yield bench

@@ -15,7 +15,7 @@ from windlass.api.problems import HttpProblem, invalid, logger, problem_details,
 from windlass.api.requests import quoted
 from windlass.api.state import ApiState
 
-# Proxies and clients consider a connection dead that is silent for longer.
+# Proxies and clients close connections that are idle for longer.
 HEARTBEAT_SECONDS = 15.0
 HEARTBEAT = b": heartbeat\n\n"
 # A client that reads nothing for this long is disconnected.
@@ -101,10 +101,10 @@ def last_event_id(request: Request, after: int | UnsetType) -> int:
     return int(given)
 
 
-async def wait_for(news: asyncio.Event, seconds: float) -> bool:
+async def wait_for(changed: asyncio.Event, seconds: float) -> bool:
     """Wait for an event until the timeout; return whether it is set."""
     # Not asyncio.wait_for: in Python 3.11 it can lose a cancellation that arrives as its future completes.
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
-            await news.wait()
-    return news.is_set()
+            await changed.wait()
+    return changed.is_set()

@@ -14,7 +14,7 @@ from windlass.core.messages import Message, TaskLost
 from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
 from windlass.ports.clock import Clock
 
-# A batch is complete after so many turns of the event loop without a new message. A worker needs two turns from one
+# A batch is complete after this many turns of the event loop without a new message. A worker needs two turns from one
 # report to the next.
 QUIET_TURNS = 3
 
@@ -248,15 +248,15 @@ class MemoryBroker:
                 self._queue(entry.task.queue).put_back(entry)
         self._published.notify()
 
-    async def reclaim(self, silent_seconds: float) -> int:
-        silent_since = self._clock.now() - round(silent_seconds * MICROSECONDS)
+    async def reclaim(self, timeout_seconds: float) -> int:
+        expired_before = self._clock.now() - round(timeout_seconds * MICROSECONDS)
         count = 0
         for worker_id, worker in list(self._workers.items()):
-            lost = [entry for entry in worker.held.values() if entry.extended_at < silent_since]
+            lost = [entry for entry in worker.held.values() if entry.extended_at < expired_before]
             for entry in lost:
                 await self._lose(worker, entry)
             count += len(lost)
-            if not worker.held and worker.seen_at < silent_since:
+            if not worker.held and worker.seen_at < expired_before:
                 del self._workers[worker_id]
                 self._cancellations.pop(worker_id, None)
         return count

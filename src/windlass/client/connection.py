@@ -18,7 +18,7 @@ API = "/api/v1"
 JSON, YAML = "application/json", "application/yaml"
 CONNECT_SECONDS_MAX = 5.0
 # A live stream sends an event or a comment every 15 seconds.
-STREAM_SILENT_SECONDS_MAX = 45.0
+STREAM_IDLE_SECONDS_MAX = 45.0
 CONNECTIONS_MAX = 100
 
 T = TypeVar("T")
@@ -142,7 +142,7 @@ class ApiConnection:
         headers = {"accept": "text/event-stream"}
         if after:
             headers["last-event-id"] = str(after)
-        timeout = _timeout(STREAM_SILENT_SECONDS_MAX)
+        timeout = _timeout(STREAM_IDLE_SECONDS_MAX)
         request = self._http.stream("GET", API + path, params=dict(params), headers=headers, timeout=timeout)
         try:
             async with request as response:

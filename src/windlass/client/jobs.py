@@ -161,7 +161,7 @@ class Jobs:
     def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.EventView]:
         """Iterate over stored and then live events, each once, until the job has finished.
 
-        The stream resumes after the last event when the server comes back. JobNotFound, ServerUnreachable.
+        The stream resumes after the last event when the server is available again. JobNotFound, ServerUnreachable.
         """
         params = query(context=None if context else "false")
         return self._follow(wire.EventView, job_id, f"{_path(job_id)}/events", params, after)

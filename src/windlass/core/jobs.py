@@ -22,11 +22,11 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     shard: int = 0
     priority: int = 0
     idempotency_key: str | None = None
-    # Tells whether a repeated idempotency key carries the same request.
+    # Shows whether a repeated idempotency key has the same request.
     request_digest: str | None = None
     # The job starts no earlier than this instant.
     scheduled_at: int | None = None
-    # The workflow whose runs decide about the job, which then lives on the shard of that workflow.
+    # The workflow whose runs decide about the job, which then is on the shard of that workflow.
     shard_key: WorkflowId | None = None
 
 

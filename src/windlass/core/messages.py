@@ -13,7 +13,7 @@ from windlass.core.runs.messages import RunDue, RunLost, RunMessage, RunRequeste
 class TaskError(Struct, frozen=True, omit_defaults=True):
     """Why an attempt failed. `retryable` is the worker's opinion; the author's `when` may overrule it."""
 
-    # The type of an attempt whose process died under it: a loss of infrastructure, not the author's error.
+    # The type of an attempt whose process died: an infrastructure failure, not an error of the handler.
     WORKER_LOST: ClassVar[str] = "worker_lost"
 
     type: str

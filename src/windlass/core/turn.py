@@ -19,7 +19,7 @@ from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illegal_move, job_after, node_after
 from windlass.core.tasks import build_task
 
-# Each page of a job's events names all its nodes that are in flight without a row; at most so many (ADR 19).
+# Each page of a job's events lists all its nodes that are in flight without a row, up to this number (ADR 19).
 IN_FLIGHT_ENTRIES_MAX = 32
 
 _encoder = msgspec.json.Encoder()

@@ -23,7 +23,7 @@ class ShardLease:
         self._leases = leases
         # None: this owner is the only one and takes the shard from any former owner, for ever.
         self._ttl_seconds = ttl_seconds
-        # By the clock of the event loop, which nobody can set.
+        # By the clock of the event loop, which cannot be set.
         self._valid_until = math.inf
 
     async def take(self) -> None:

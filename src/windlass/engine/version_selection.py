@@ -11,7 +11,7 @@ from windlass.core.templates.json_values import nearest
 from windlass.ports.store import Store
 from windlass.ports.store.workflows import LATEST, AliasTarget
 
-# Selects one of so many equal shares of an alias: returns a number from 0 to below the given one.
+# Selects one of a number of equal shares of an alias: returns a number from 0 to below the given one.
 Choice = Callable[[int], int]
 
 

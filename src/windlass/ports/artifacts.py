@@ -20,5 +20,5 @@ class Artifacts(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...

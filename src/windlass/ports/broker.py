@@ -92,8 +92,8 @@ class Broker(Protocol):
         """Put held tasks back at the head of their queues without counting a delivery."""
         ...
 
-    async def reclaim(self, silent_seconds: float) -> int:
-        """Queue again the tasks whose holders sent no heartbeat for `silent_seconds`; return their number.
+    async def reclaim(self, timeout_seconds: float) -> int:
+        """Queue again the tasks whose holders sent no heartbeat for `timeout_seconds`; return their number.
 
         Each one sends TaskLost to its shard."""
         ...

@@ -160,7 +160,7 @@ SCHEDULE_MARK = Columns(ScheduleMark)
 DELIVERY = Columns(DeliveryRow)
 RUN_REQUEST = Columns(RunRequest)
 
-# A job's row: what was asked, and what the rules change.
+# A job's row: what was requested, and what the rules change.
 JOB_NAMES = JOB_SPEC.names + JOB_STATE.names
 
 # By the name that they have in the .sql files: {node_columns}, {node_placeholders}.

@@ -114,7 +114,7 @@ def routes(state: ApiState) -> list[Route]:
 
 async def log_events(state: ApiState, selection: JobLogLines, after: int) -> AsyncGenerator[bytes]:
     """Yield all lines after a number, each once and in order, until the job has finished and its lines are stored."""
-    poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
+    poll_seconds, idle_seconds = POLL_SECONDS_MIN, 0.0
     with state.control.jobs.subscribe(selection.job_id) as changed:
         while True:
             changed.clear()
@@ -122,7 +122,7 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
             remaining = _seconds_until_complete(state, await state.store.jobs.get(selection.job_id))
             while lines := await selection.read(state, after, PAGE):
                 after = lines[-1].log_id
-                poll_seconds, silent_seconds = POLL_SECONDS_MIN, 0.0
+                poll_seconds, idle_seconds = POLL_SECONDS_MIN, 0.0
                 yield b"".join([format_event(line.log_id, "log", log_view(line)) for line in lines])
             if remaining == 0.0:
                 return
@@ -131,10 +131,10 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
                 continue
             if await wait_for(changed, poll_seconds):
                 poll_seconds = POLL_SECONDS_MIN
-            silent_seconds += poll_seconds
+            idle_seconds += poll_seconds
             poll_seconds = min(poll_seconds * 2, POLL_SECONDS_MAX)
-            if silent_seconds >= HEARTBEAT_SECONDS:
-                silent_seconds = 0.0
+            if idle_seconds >= HEARTBEAT_SECONDS:
+                idle_seconds = 0.0
                 yield HEARTBEAT
 
 

@@ -89,7 +89,7 @@ def _process_metrics(state: ApiState, counted: CountersSnapshot) -> list[Metric]
 async def _worker_metrics(state: ApiState) -> list[Metric]:
     workers = await worker_views(state)
     alive = sum(worker.alive for worker in workers)
-    by_state = [({"state": "alive"}, alive), ({"state": "silent"}, len(workers) - alive)]
+    by_state = [({"state": "alive"}, alive), ({"state": "stale"}, len(workers) - alive)]
     held = sum(worker.running for worker in workers)
     return [
         Metric("workers", "gauge", "Workers that the broker knows.", by_state),

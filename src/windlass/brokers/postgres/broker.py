@@ -92,7 +92,7 @@ class PostgresBroker:
         try:
             return _claims(await asyncio.shield(query))
         except asyncio.CancelledError:
-            # Return the tasks that were claimed for a caller that is gone. If that fails they are reclaimed later.
+            # Return the tasks that were claimed for a cancelled caller. If that fails they are reclaimed later.
             await asyncio.wait([query], timeout=UNDO_SECONDS_MAX)
             if not query.done():
                 query.cancel()
@@ -123,22 +123,22 @@ class PostgresBroker:
             rows = await self._pool.fetch("return_tasks", worker_id, list(task_ids))
             self._notifications.notify_queues(_first_column(rows))
 
-    async def reclaim(self, silent_seconds: float) -> int:
+    async def reclaim(self, timeout_seconds: float) -> int:
         count = 0
         while True:
-            reclaimed: int = await self._pool.retry(lambda: self._reclaim_batch(silent_seconds))
+            reclaimed: int = await self._pool.retry(lambda: self._reclaim_batch(timeout_seconds))
             count += reclaimed
             # Each round ends the leases it finds, so the loop ends.
             if reclaimed < BATCH_MAX:
-                await self._pool.fetch("forget_workers", silent_seconds)
+                await self._pool.fetch("forget_workers", timeout_seconds)
                 return count
 
-    async def _reclaim_batch(self, silent_seconds: float) -> int:
+    async def _reclaim_batch(self, timeout_seconds: float) -> int:
         """Requeue tasks and send TaskLost to their shards in one transaction; return the number of tasks."""
         messages: dict[int, list[bytes]] = {}
         invalid: list[str] = []
         async with self._pool.transaction() as fetch:
-            rows = await fetch("reclaim", silent_seconds, BATCH_MAX)
+            rows = await fetch("reclaim", timeout_seconds, BATCH_MAX)
             for row in rows:
                 try:
                     task = _task_decoder.decode(row["body"])

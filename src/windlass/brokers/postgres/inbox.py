@@ -29,9 +29,9 @@ class PostgresInbox:
         # The numbers of received messages that are not acknowledged, oldest first.
         self._received: deque[int] = deque()
         self._invalid: set[int] = set()
-        # Messages up to this number are not looked for any more.
-        self._floor = 0
-        # The highest number at several earlier times, to raise the floor.
+        # Messages up to this number are not searched for any more.
+        self._lower_bound = 0
+        # The highest number at several earlier times, to raise the lower bound.
         self._marks: deque[tuple[float, int]] = deque()
         # Counts rewinds: the answer to a query that began before one is discarded.
         self._rewinds = 0
@@ -49,7 +49,7 @@ class PostgresInbox:
     async def _read(self, limit: int) -> Sequence[Message]:
         rewinds, at = self._rewinds, asyncio.get_running_loop().time()
         known = [*self._received, *self._invalid]
-        rows = await self._pool.fetch("receive", self._shard, self._floor, known, limit)
+        rows = await self._pool.fetch("receive", self._shard, self._lower_bound, known, limit)
         if rewinds != self._rewinds:
             self._subscription.notify()
             return ()
@@ -63,18 +63,18 @@ class PostgresInbox:
             else:
                 self._received.append(number)
         if rows:
-            self._raise_floor(at, rows[-1][0])
+            self._raise_lower_bound(at, rows[-1][0])
         if len(rows) >= limit:
             # Here rather than by the caller, because some of them may be invalid.
             self._subscription.notify()
         return messages
 
-    def _raise_floor(self, at: float, number: int) -> None:
-        """Remember the number that was read now, and raise the floor to one that was read long ago."""
+    def _raise_lower_bound(self, at: float, number: int) -> None:
+        """Record the number that was read now, and raise the lower bound to one that was read long ago."""
         if not self._marks or at > self._marks[-1][0] + 1.0:
             self._marks.append((at, number))
         while self._marks and self._marks[0][0] < at - LATE_SECONDS_MAX:
-            self._floor = max(self._floor, self._marks.popleft()[1])
+            self._lower_bound = max(self._lower_bound, self._marks.popleft()[1])
 
     async def acknowledge(self, count: int) -> None:
         """Remove the oldest received messages, and the invalid ones."""
@@ -89,6 +89,6 @@ class PostgresInbox:
         self._received.clear()
         self._invalid.clear()
         self._marks.clear()
-        self._floor = 0
+        self._lower_bound = 0
         self._rewinds += 1
         self._subscription.notify()

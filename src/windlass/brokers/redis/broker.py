@@ -115,11 +115,11 @@ class RedisBroker:
         for part in slices(task_ids, LOOKUP_MAX):
             await self._connection.run("return_tasks", [worker_id, *part])
 
-    async def reclaim(self, silent_seconds: float) -> int:
-        silent_microseconds = round(silent_seconds * MICROSECONDS)
+    async def reclaim(self, timeout_seconds: float) -> int:
+        timeout_microseconds = round(timeout_seconds * MICROSECONDS)
         count, cursor = 0, b"0"
         while True:
-            cursor, reclaimed = await self._connection.run("reclaim", [silent_microseconds, BATCH_MAX, cursor])
+            cursor, reclaimed = await self._connection.run("reclaim", [timeout_microseconds, BATCH_MAX, cursor])
             count += reclaimed
             if cursor == b"0":
                 return count

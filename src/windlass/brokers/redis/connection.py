@@ -1,6 +1,6 @@
 """One connection to a Redis server, shared by all calls of a process: commands are pipelined, answers come in order.
 
-No command on it blocks, so a missing answer means that the server or the connection is gone.
+No command on it blocks, so a missing answer means that the server is unavailable or the connection is lost.
 """
 
 import asyncio

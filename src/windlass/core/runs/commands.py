@@ -43,7 +43,7 @@ class MakeCall(Struct, frozen=True):
     """Create a job that calls an address for a run."""
 
     run_id: RunId
-    # Of the run: the job lives on the shard of this workflow.
+    # Of the run: the job is on the shard of this workflow.
     workflow_id: WorkflowId
     job_id: JobId
     hook: Hook

@@ -1,6 +1,6 @@
 """decide(registry, message, now, changes) -> commands: the rules about runs.
 
-A message that is outdated, or delivered again, changes nothing and is no error.
+A message that is outdated, or delivered again, changes nothing and is not an error.
 """
 
 from msgspec import Struct

@@ -13,12 +13,12 @@ from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_object, walk
 from windlass.spec.sections.nodes import ReadNode
 
-# Names that every template knows.
+# Names that every template can use.
 ALWAYS = frozenset({"input", "workload", "job", "nodes"})
 _SPECIAL = ALWAYS | {"secrets"}
 JOB_KEYS = ("id", "workflow_id", "created_at", "scheduled_at")
 NODE_KEYS = ("output", "result", "status", "meta")
-# Names that only some templates know.
+# Names that only some templates can use.
 _LIMITED: Mapping[str, str] = {
     "response": "retry.on_success",
     "error": "retry.on_error.when",

@@ -82,7 +82,7 @@ class Findings:
     def reject(
         self, path: Path, message: str, hint: str, *, at_key: bool = False, position: Position | None = None
     ) -> NoReturn:
-        """Record an error and raise Unreadable, because there is no value to go on with."""
+        """Record an error and raise Unreadable, because there is no value to continue with."""
         self.add(path, message, hint, at_key=at_key, position=position)
         raise Unreadable
 

@@ -79,7 +79,7 @@ function* paintEdges(context: Context, scene: Scene, viewport: Viewport, screen:
   }
 }
 
-/** Return evenly spread edges if there are very many: more would only darken the drawing. */
+/** Return evenly distributed edges if there are very many: more would only darken the drawing. */
 function sample(edges: number[]): number[] {
   const step = Math.ceil(edges.length / EDGES_PER_STYLE_MAX);
   return step <= 1 ? edges : edges.filter((_, index) => index % step === 0);

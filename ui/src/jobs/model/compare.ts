@@ -13,7 +13,7 @@ export interface Difference {
 }
 
 export interface Comparison {
-  /** Never a duration, which is no cause of other differences. */
+  /** Never a duration, which does not cause other differences. */
   first: Difference | null;
   all: Difference[];
 }

@@ -51,23 +51,23 @@ returning queue;
 
 -- name: reclaim
 -- Several engines run this at once; each task is found by one of them.
-with silent as (
+with lost as (
     select task_id, holder from broker_tasks
      where holder is not null and extended_at < clock_timestamp() - make_interval(secs => $1)
      limit $2 for update skip locked
 )
 update broker_tasks set holder = null, extended_at = null, losses = losses + 1
-  from silent where broker_tasks.task_id = silent.task_id
-returning broker_tasks.task_id, queue, body, losses, silent.holder as worker_id;
+  from lost where broker_tasks.task_id = lost.task_id
+returning broker_tasks.task_id, queue, body, losses, lost.holder as worker_id;
 
 -- name: forget_workers
-with silent as (
+with lost as (
     delete from broker_workers
      where seen_at < clock_timestamp() - make_interval(secs => $1)
        and not exists (select from broker_tasks where holder = broker_workers.worker_id)
     returning worker_id
 )
-delete from broker_cancellations where worker_id in (select worker_id from silent);
+delete from broker_cancellations where worker_id in (select worker_id from lost);
 
 -- name: cancel
 with deleted as (

@@ -1,15 +1,15 @@
--- Requeue tasks without a recent heartbeat, notify their shards, and forget silent workers that hold nothing.
+-- Requeue tasks without a recent heartbeat, notify their shards, and remove lost workers that hold nothing.
 -- Several engines may run this at once: requeueing a task also removes its lease, so each task is reclaimed once.
 -- KEYS: 1 the prefix. ARGV: 1 microseconds without a heartbeat, 2 leases to scan (approximately), 3 the scan cursor.
 -- Returns the next cursor, 0 at the end, and how many tasks were requeued.
-local silent_since = now() - tonumber(ARGV[1])
+local expired_before = now() - tonumber(ARGV[1])
 local collected, notifications, candidates, lease_of, count = {}, {}, {}, {}, 0
 local cursor, leases = unpack(redis.call('HSCAN', LEASES, ARGV[3], 'COUNT', ARGV[2]))
 for i = 1, #leases, 2 do
   local id, lease = leases[i], leases[i + 1]
   local claimed_at = lease_origin(lease)
   -- HSCAN may return a field twice.
-  if tonumber(claimed_at) < silent_since and not lease_of[id] then
+  if tonumber(claimed_at) < expired_before and not lease_of[id] then
     candidates[#candidates + 1] = id
     lease_of[id] = lease
   end
@@ -17,8 +17,8 @@ end
 local heartbeats = hash_values(HEARTBEATS, candidates)
 for i, id in ipairs(candidates) do
   local lease = lease_of[id]
-  local is_silent = not heartbeats[i] or tonumber(heartbeats[i]) < silent_since
-  local header = is_silent and requeue(collected, id, lease)
+  local is_expired = not heartbeats[i] or tonumber(heartbeats[i]) < expired_before
+  local header = is_expired and requeue(collected, id, lease)
   if header then
     count = count + 1
     local losses = redis.call('HINCRBY', LOSSES, id, 1)
@@ -31,14 +31,14 @@ end
 enqueue_collected(collected)
 notify_shards(notifications)
 if cursor == '0' then
-  -- At the end of the scan, silent workers hold nothing any more.
-  local before = '(' .. string.format('%.0f', silent_since)
-  local silent = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
+  -- At the end of the scan, lost workers hold nothing any more.
+  local before = '(' .. string.format('%.0f', expired_before)
+  local lost = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
   local is_holder = {}
-  for _, lease in ipairs(#silent > 0 and redis.call('HVALS', LEASES) or {}) do
+  for _, lease in ipairs(#lost > 0 and redis.call('HVALS', LEASES) or {}) do
     is_holder[lease_holder(lease)] = true
   end
-  for _, worker in ipairs(silent) do
+  for _, worker in ipairs(lost) do
     if not is_holder[worker] then
       redis.call('ZREM', WORKERS, worker)
       redis.call('HDEL', WORKER_QUEUES, worker)

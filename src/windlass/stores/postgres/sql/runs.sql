@@ -14,14 +14,14 @@ select extract(epoch from clock_timestamp() - at)::double precision from run_hea
 
 -- name: run_prune
 -- The last run that counts is kept, however old: the next run may depend on how it ended.
-with gone as (
+with pruned as (
     select run_id from runs as old
      where completed_at < :finished_before
        and (succeeded is null or exists (select from runs as newer
                                           where newer.workflow_id = old.workflow_id and newer.succeeded is not null
                                             and newer.completed_at > old.completed_at))
      order by completed_at limit :limit
-), gone_events as (
-    delete from run_events using gone where run_events.run_id = gone.run_id
+), pruned_events as (
+    delete from run_events using pruned where run_events.run_id = pruned.run_id
 )
-delete from runs using gone where runs.run_id = gone.run_id;
+delete from runs using pruned where runs.run_id = pruned.run_id;

@@ -64,13 +64,13 @@ def test_every_example_is_read_back_as_the_same_definition(path: Path) -> None:
     assert stored(definition_text(once)) == once
 
 
-def test_everything_that_a_definition_may_say_is_read_back() -> None:
+def test_a_definition_with_all_keys_is_read_back() -> None:
     once = stored(EVERYTHING)
 
     assert stored(definition_text(once)) == once
 
 
-def test_a_document_is_in_blocks_and_in_an_order_that_people_expect() -> None:
+def test_a_document_has_block_style_and_a_fixed_order_of_keys() -> None:
     text = definition_text(stored(EVERYTHING))
 
     keys = [line.partition(":")[0] for line in text.splitlines() if line[:1].isalpha()]
@@ -83,7 +83,7 @@ def test_a_document_is_in_blocks_and_in_an_order_that_people_expect() -> None:
     assert '      code: |\n        def main(item):\n            return [item, "x"]  # a mark\n' in text
 
 
-def test_writing_a_document_twice_gives_the_same_text() -> None:
+def test_writing_a_document_is_deterministic() -> None:
     text = definition_text(stored(EVERYTHING))
 
     assert definition_text(stored(text)) == text

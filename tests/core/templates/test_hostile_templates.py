@@ -1,4 +1,4 @@
-"""No template can harm the engine: bombs are refused or cheap, escapes reach nothing, nonsense raises our errors."""
+"""Hostile templates: bombs are refused or cheap, no expression reaches Python, any source raises only our errors."""
 
 import contextlib
 import json
@@ -231,13 +231,13 @@ ESCAPES = [
 
 
 class Outsider:
-    """What a careless scope might hand out."""
+    """An object that a scope could return by mistake."""
 
     secret = "do not read"
 
 
 class Names:
-    """A scope with one object that is no JSON value."""
+    """A scope with one object that is not a JSON value."""
 
     def whole(self, name: str) -> None:
         return None
@@ -260,7 +260,7 @@ def test_no_expression_reaches_python(expression: str) -> None:
             output = bytes(compile_template(source).render(Names())).decode()
         except (TemplateInvalid, TemplateFailed):
             continue
-        # A test of what is missing may be false; nothing of Python may show.
+        # A test of a missing name may be false, but nothing of Python may be shown.
         assert not any(word in output for word in ("<", "class", "object at", "secret", "do not")), output
 
 
@@ -281,7 +281,7 @@ FILTERS = st.sampled_from(
 )
 
 
-def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     operator = st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "not in", ">="])
     return (
         st.tuples(inner, operator, inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
@@ -295,7 +295,7 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-EXPRESSIONS = st.recursive(ATOMS, grown, max_leaves=12).map(lambda text: "{{ " + text + " }}")
+EXPRESSIONS = st.recursive(ATOMS, combined, max_leaves=12).map(lambda text: "{{ " + text + " }}")
 
 
 @settings(max_examples=400, deadline=None)

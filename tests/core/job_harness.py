@@ -1,4 +1,4 @@
-"""A job told in messages: the core's tests read as what happens to it."""
+"""A job in memory that tests send messages to."""
 
 from msgspec import Raw
 
@@ -24,27 +24,26 @@ T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
 
 
-class Story:
-    """Keeps a job, all that was said about it, and the rows as a store would hold them."""
+class JobHarness:
+    """A job with all changes that were applied to it, and its rows as a store would have them."""
 
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
         self.now = T0
         self.job = Job(plan, JobRecord(JobSpec("job", plan.workflow_id, plan.version, Raw(input), T0)))
-        self.changes: list[Changes] = []
         self.rows: dict[str, NodeRow] = {}
         self.in_flight: tuple[InFlightEntry, ...] = ()
         self.events: list[str] = ["job_created"]
-        self.told: list[Changes] = []
+        self.applied: list[Changes] = []
 
-    def tell(self, *messages: JobMessage) -> Changes:
-        """Apply messages, each in a batch of its own; the last one's changes."""
+    def apply(self, *messages: JobMessage) -> Changes:
+        """Apply each message in its own batch; return the changes of the last one."""
         changes = Changes()
         for message in messages:
             if isinstance(message, TimerDue):
                 self.now = max(self.now, self._due_at(message))
             changes = advance(self.job, message, self.now)
-            self.told.append(changes)
+            self.applied.append(changes)
             self.rows.update({node_id: row for (_, node_id), row in changes.nodes.items()})
             if "job" in changes.events:
                 self.in_flight = changes.in_flight.get("job", ())
@@ -53,24 +52,24 @@ class Story:
         return changes
 
     def _due_at(self, message: TimerDue) -> int:
-        """When the wait that a timer tells of is over: time passes until then."""
+        """Return when a timer is due; the clock of the test is set to it."""
         if message.kind == "job_timeout":
             return self.job.state.deadline_at or 0
         attempt = self.job.attempts.get(self.plan.index.get(message.node_id or "", -1))
         return 0 if attempt is None else attempt.due_at or 0
 
     def begin(self) -> Changes:
-        return self.tell(Submitted("job"))
+        return self.apply(Submitted("job"))
 
     def finish(
         self, node: str, output: bytes = b"1", *, attempt: int | None = None, meta: bytes | None = None
     ) -> Changes:
         outcome = Succeeded(Raw(output), None if meta is None else Raw(meta))
-        return self.tell(self.finished(node, outcome, attempt))
+        return self.apply(self.finished(node, outcome, attempt))
 
     def fail(self, node: str, *, attempt: int | None = None, seed: int = 0, **error: object) -> Changes:
         described = {"type": "ValueError", "message": "no", **error}
-        return self.tell(self.finished(node, Failed(TaskError(**described)), attempt, seed))  # type: ignore[arg-type]
+        return self.apply(self.finished(node, Failed(TaskError(**described)), attempt, seed))  # type: ignore[arg-type]
 
     def finished(
         self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0
@@ -80,16 +79,16 @@ class Story:
 
     def start(self, node: str) -> Changes:
         attempt = self.job.attempt_of(self.plan.index[node])
-        return self.tell(TaskStarted("job", node, attempt, "w1", self.now))
+        return self.apply(TaskStarted("job", node, attempt, "w1", self.now))
 
     @property
     def dispatched(self) -> list[str]:
-        """Every task released so far, as node ids."""
-        return [task.node_id for changes in self.told for task in changes.tasks]
+        """Return the node ids of all dispatched tasks."""
+        return [task.node_id for changes in self.applied for task in changes.tasks]
 
     @property
     def cancels(self) -> list[str]:
-        return [task_id for changes in self.told for task_id in changes.cancels]
+        return [task_id for changes in self.applied for task_id in changes.cancels]
 
     def states(self) -> dict[str, str]:
         return {node.id: NodeStatus(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)}
@@ -101,7 +100,7 @@ class Story:
     def status(self) -> str:
         return self.job.state.status
 
-    def rebuilt(self) -> Job:
-        """The job as its rows tell it."""
+    def restored(self) -> Job:
+        """Return the job as it is restored from its rows."""
         record = JobRecord(self.job.spec, self.job.state, self.job.seq)
         return restore_job(self.plan, record, list(self.rows.values()), (), self.in_flight)

@@ -1,4 +1,4 @@
-"""Plain nodes skip the guards of other nodes: jobs and changes are the same as with them."""
+"""Plain nodes skip guards that cannot apply to them; jobs and changes are the same as with the guards."""
 
 from random import Random
 from typing import Any
@@ -8,7 +8,7 @@ from msgspec import Raw
 from msgspec.structs import force_setattr
 
 from simulation.plans import plan_of
-from tests.core.story import T0
+from tests.core.job_harness import T0
 from windlass.core.advance import advance
 from windlass.core.artifacts import reference
 from windlass.core.changes import Changes, Task

@@ -1,4 +1,4 @@
-"""Every error in a loop, a rule for further calls or a sink is reported with its position and a hint."""
+"""Every error in a loop, pagination or a sink is reported with its position and a hint."""
 
 import pytest
 from hypothesis import given
@@ -17,19 +17,19 @@ def problems_of(text: str) -> list[Problem]:
     return list(caught.value.problems)
 
 
-def looping(loop: str, rest: str = "") -> str:
-    # The loop's own keys begin in column 26 of line 3.
-    return f"{HEAD}  a: {{handler: e, loop: {{{loop}}}{rest}}}\n"
+def loop(keys: str, rest: str = "") -> str:
+    # The keys of the loop begin in column 26 of line 3.
+    return f"{HEAD}  a: {{handler: e, loop: {{{keys}}}{rest}}}\n"
 
 
-def paging(rule: str, rest: str = "") -> str:
-    # The rule's keys begin in column 40 of line 3.
-    return f"{HEAD}  a: {{handler: e, retry: {{on_success: {{{rule}}}}}{rest}}}\n"
+def paging(keys: str, rest: str = "") -> str:
+    # The keys of the rule begin in column 40 of line 3.
+    return f"{HEAD}  a: {{handler: e, retry: {{on_success: {{{keys}}}}}{rest}}}\n"
 
 
-def sinking(sink: str, rest: str = "") -> str:
-    # The sink's keys begin in column 26 of line 3.
-    return f"{HEAD}  a: {{handler: e, sink: {{{sink}}}{rest}}}\n"
+def sink(keys: str, rest: str = "") -> str:
+    # The keys of the sink begin in column 26 of line 3.
+    return f"{HEAD}  a: {{handler: e, sink: {{{keys}}}{rest}}}\n"
 
 
 LIST = 'collection: "{{ input.list }}"'
@@ -39,58 +39,58 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
     # name, text, line, column, a part of the message, a part of the hint
     ("a loop that is a list", HEAD + "  a: {handler: e, loop: [1]}\n", 3, 25,
      "must be an object: a list", "collection"),
-    ("no collection", looping("mode: async"), 3, 25, "missing key: 'collection'", "add collection"),
-    ("a collection that is a word", looping("collection: users"), 3, 38,
+    ("no collection", loop("mode: async"), 3, 25, "missing key: 'collection'", "add collection"),
+    ("a collection that is a string", loop("collection: users"), 3, 38,
      "a collection must be a list: 'users'", '"{{ input.users }}"'),
-    ("a collection that is a number", looping("collection: 3"), 3, 38,
+    ("a collection that is a number", loop("collection: 3"), 3, 38,
      "a collection must be a list: 3", "write a list"),
-    ("a collection that is an object", looping("collection: {a: 1}"), 3, 38,
+    ("a collection that is an object", loop("collection: {a: 1}"), 3, 38,
      "a collection must be a list: an object", "write a list"),
-    ("an empty collection key", looping("collection: null"), 3, 38,
+    ("an empty collection key", loop("collection: null"), 3, 38,
      "a collection must be a list: null", "write a list"),
-    ("a collection with text around it", looping('collection: "all {{ input.x }}"'), 3, 38,
+    ("a collection with text around it", loop('collection: "all {{ input.x }}"'), 3, 38,
      "text around the template makes the collection a string: 'all {{",
      "keep only"),
-    ("a collection that is a statement", looping('collection: "{% if x %}[]{% endif %}"'), 3, 38,
+    ("a collection that is a statement", loop('collection: "{% if x %}[]{% endif %}"'), 3, 38,
      "text around the template makes the collection a string: '{% if x",
      "keep only"),
-    ("a collection that does not parse", looping('collection: "{{ input. }}"'), 3, 38, "expected name",
+    ("a collection that does not parse", loop('collection: "{{ input. }}"'), 3, 38, "expected name",
      "docs/reference/templates.md"),
-    ("a listed template that does not parse", looping('collection: [1, "{{ a | uper }}"]'), 3, 42, "filter: 'uper'",
+    ("a listed template that does not parse", loop('collection: [1, "{{ a | uper }}"]'), 3, 42, "filter: 'uper'",
      "templates"),
-    ("an element with a dash", looping(LIST + ", element: my-user"), 3, 67,
+    ("an element with a dash", loop(LIST + ", element: my-user"), 3, 67,
      "invalid element name: 'my-user'", "letters"),
-    ("an element that is a number", looping(LIST + ", element: 5"), 3, 67, "invalid element name: 5", "letters"),
-    *((f"an element called {word}", looping(f"{LIST}, element: {word}"), 3, 67, f"reserved name: '{word}'",
+    ("an element that is a number", loop(LIST + ", element: 5"), 3, 67, "invalid element name: 5", "letters"),
+    *((f"an element called {word}", loop(f"{LIST}, element: {word}"), 3, 67, f"reserved name: '{word}'",
        "choose another name")
       for word in ("input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop")),
-    ("an element that is a word of templates", looping(LIST + ', element: "in"'), 3, 67,
+    ("an element that is a template keyword", loop(LIST + ', element: "in"'), 3, 67,
      "reserved name: 'in' has another meaning in templates",
      "choose another"),
-    ("an element with a node's name", looping(LIST + ", element: b") + "  b: {handler: e}\n", 3, 67,
+    ("an element with a node's name", loop(LIST + ", element: b") + "  b: {handler: e}\n", 3, 67,
      "element has the name of a node: 'b' would hide it in templates", "element: one"),
-    ("the usual element beside a node of its name", looping(LIST) + "  item: {handler: e}\n", 3, 25,
+    ("the usual element beside a node of its name", loop(LIST) + "  item: {handler: e}\n", 3, 25,
      "element has the name of a node: 'item' would hide it in templates", "element: one"),
-    ("an unknown mode", looping(LIST + ", mode: parallel"), 3, 64, "unknown value: 'parallel'",
+    ("an unknown mode", loop(LIST + ", mode: parallel"), 3, 64, "unknown value: 'parallel'",
      "use one of"),
-    ("no concurrency", looping(LIST + ", concurrency: 0"), 3, 71, "must be at least 1: 0", "write an integer from 1"),
-    ("too much concurrency", looping(LIST + ", concurrency: 10001"), 3, 71,
+    ("no concurrency", loop(LIST + ", concurrency: 0"), 3, 71, "must be at least 1: 0", "write an integer from 1"),
+    ("too much concurrency", loop(LIST + ", concurrency: 10001"), 3, 71,
      "must be at most 10000: 10001", "write an integer from 1"),
-    ("a concurrency that is text", looping(LIST + ', concurrency: "5"'), 3, 71,
+    ("a concurrency that is text", loop(LIST + ', concurrency: "5"'), 3, 71,
      "must be an integer: '5'", "write an integer from 1"),
-    ("concurrency in a sequence", looping(LIST + ", mode: sequential, concurrency: 2"), 3, 89,
+    ("concurrency in a sequence", loop(LIST + ", mode: sequential, concurrency: 2"), 3, 89,
      "a sequential loop runs one element at a time: concurrency 2", "mode: async"),
-    ("an empty chunk", looping(LIST + ", chunk_size: 0"), 3, 70, "must be at least 1: 0", "write an integer from 1"),
-    ("an unknown way to fail", looping(LIST + ", on_failure: ignore"), 3, 70, "unknown value: 'ignore'",
+    ("an empty chunk", loop(LIST + ", chunk_size: 0"), 3, 70, "must be at least 1: 0", "write an integer from 1"),
+    ("an unknown way to fail", loop(LIST + ", on_failure: ignore"), 3, 70, "unknown value: 'ignore'",
      "use one of"),
-    ("a loop that may take no time", looping(LIST + ", timeout_seconds: 0"), 3, 75,
+    ("a loop with a timeout of zero", loop(LIST + ", timeout_seconds: 0"), 3, 75,
      "must be at least 1ms: 0", "a duration from 1ms"),
-    ("a bad duration of a loop", looping(LIST + ", timeout_seconds: long"), 3, 75, "invalid duration: 'long'", "10s"),
-    ("another system's key of a loop", looping(LIST + ", batch_size: 5"), 3, 58, "unknown key: 'batch_size'",
+    ("a bad duration of a loop", loop(LIST + ", timeout_seconds: long"), 3, 75, "invalid duration: 'long'", "10s"),
+    ("another system's key of a loop", loop(LIST + ", batch_size: 5"), 3, 58, "unknown key: 'batch_size'",
      "did you mean 'chunk_size'?"),
-    ("a misspelt key of a loop", looping(LIST + ", elemnt: x"), 3, 58,
+    ("a misspelt key of a loop", loop(LIST + ", elemnt: x"), 3, 58,
      "unknown key: 'elemnt'", "did you mean 'element'?"),
-    ("another system's word for a loop", HEAD + "  a: {handler: e, foreach: [1]}\n", 3, 19, "unknown key: 'foreach'",
+    ("a loop key of another system", HEAD + "  a: {handler: e, foreach: [1]}\n", 3, 19, "unknown key: 'foreach'",
      "did you mean 'loop'?"),
     ("a loop on a start node", HEAD + "  a: {type: start, loop: {collection: [1]}}\n", 3, 20,
      "key not allowed on a node of type start: 'loop'",
@@ -98,9 +98,9 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
     ("a sink on an end node", HEAD + "  a: {type: end, sink: {tool: file, path: x.csv}}\n", 3, 18,
      "key not allowed on a node of type end: 'sink'",
      "remove it"),
-    ("a collection of a later node", looping('collection: "{{ b.output }}"') + "  b: {handler: e}\n", 3, 38,
+    ("a collection of a later node", loop('collection: "{{ b.output }}"') + "  b: {handler: e}\n", 3, 38,
      "template reads a node that is not upstream: 'b' does not run before", "add 'b' to the dependencies"),
-    ("a collection of its own node", looping('collection: "{{ a.output }}"'), 3, 38, "does not run before 'a'", "add"),
+    ("a collection of its own node", loop('collection: "{{ a.output }}"'), 3, 38, "does not run before 'a'", "add"),
     ("an element outside its loop",
      CLOSED + '  a: {handler: e, loop: {collection: [1], element: one}}\n  b: {handler: e, params: {x: "{{ one }}"}}\n',
      5, 31, "unknown name: 'one' is neither a node nor an input", "declare it"),
@@ -144,64 +144,64 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
     ("no calls", paging(MORE + ", max_attempts: 0"), 3, 84, "must be at least 1: 0", "write an integer from 1"),
     ("a bad delay", paging(MORE + ", delay: soon"), 3, 77, "invalid duration: 'soon'", "10s"),
     ("another system's key of pages", paging(MORE + ", interval: 5s"), 3, 70, "unknown key: 'interval'", "'delay'"),
-    ("a sink that is a word", HEAD + "  a: {handler: e, sink: postgres}\n", 3, 25,
+    ("a sink that is a string", HEAD + "  a: {handler: e, sink: postgres}\n", 3, 25,
      "must be an object: a string", "tool:"),
-    ("a sink without tool", sinking("table: t"), 3, 25, "missing key: 'tool'", "postgres, sqlite, file, http"),
-    ("an unknown tool", sinking("tool: fax"), 3, 32,
+    ("a sink without tool", sink("table: t"), 3, 25, "missing key: 'tool'", "postgres, sqlite, file, http"),
+    ("an unknown tool", sink("tool: fax"), 3, 32,
      "unknown value: 'fax'", "use one of"),
-    ("a misspelt tool", sinking("tool: postgress, table: t"), 3, 32, "'postgress'", "did you mean 'postgres'?"),
-    ("no table", sinking("tool: postgres"), 3, 25, "missing key: 'table'", "add table"),
-    ("a table that is code", sinking('tool: sqlite, table: "t; drop table t"'), 3, 47,
+    ("a misspelt tool", sink("tool: postgress, table: t"), 3, 32, "'postgress'", "did you mean 'postgres'?"),
+    ("no table", sink("tool: postgres"), 3, 25, "missing key: 'table'", "add table"),
+    ("a table that is code", sink('tool: sqlite, table: "t; drop table t"'), 3, 47,
      "invalid table name: 't; drop table t'",
      "schema.table"),
-    ("a table that is too long", sinking(f"tool: postgres, table: {'t' * 64}"), 3, 49, "invalid table name:", "63"),
-    ("an unknown option", sinking("tool: postgres, table: t, conection: c"), 3, 52, "unknown key: 'conection'",
+    ("a table that is too long", sink(f"tool: postgres, table: {'t' * 64}"), 3, 49, "invalid table name:", "63"),
+    ("an unknown option", sink("tool: postgres, table: t, conection: c"), 3, 52, "unknown key: 'conection'",
      "did you mean 'connection'?"),
-    ("rows under another name", sinking("tool: sqlite, table: t, path: data"), 3, 50, "unknown key: 'path'", "'rows'"),
-    ("an option of another tool", sinking("tool: file, path: x.csv, table: t"), 3, 51,
+    ("rows under another name", sink("tool: sqlite, table: t, path: data"), 3, 50, "unknown key: 'path'", "'rows'"),
+    ("an option of another tool", sink("tool: file, path: x.csv, table: t"), 3, 51,
      "unknown key: 'table'", "known keys"),
-    ("rows that are no path", sinking('tool: sqlite, table: t, rows: "a b"'), 3, 56,
+    ("rows that are not a path", sink('tool: sqlite, table: t, rows: "a b"'), 3, 56,
      "invalid path of keys: 'a b'", "data.items"),
-    ("a connection that is an address", sinking('tool: postgres, table: t, connection: "postgresql://u:pw@h/d"'), 3, 64,
+    ("a connection that is an address", sink('tool: postgres, table: t, connection: "postgresql://u:pw@h/d"'), 3, 64,
      "a connection must be a name from the settings: this is an address", "connection: main_db"),
-    ("an unknown mode of a sink", sinking("tool: sqlite, table: t, mode: merge"), 3, 56,
+    ("an unknown mode of a sink", sink("tool: sqlite, table: t, mode: merge"), 3, 56,
      "unknown value: 'merge'",
      "append"),
-    ("an upsert without key", sinking("tool: sqlite, table: t, mode: upsert"), 3, 56,
+    ("an upsert without key", sink("tool: sqlite, table: t, mode: upsert"), 3, 56,
      "missing key: mode upsert needs 'key'",
      "add key"),
-    ("an upsert into a file", sinking("tool: file, path: x, mode: upsert"), 3, 53,
+    ("an upsert into a file", sink("tool: file, path: x, mode: upsert"), 3, 53,
      "unknown value: 'upsert'", "append"),
-    ("an empty key", sinking("tool: sqlite, table: t, mode: upsert, key: []"), 3, 69,
+    ("an empty key", sink("tool: sqlite, table: t, mode: upsert, key: []"), 3, 69,
      "a key must have 1 to 32 columns: 0", "["),
-    ("a key twice", sinking("tool: sqlite, table: t, key: [a, b, a]"), 3, 62, "duplicate column: 'a'", "remove one"),
-    ("a key that is no name", sinking("tool: sqlite, table: t, key: [a, 5]"), 3, 59, "invalid column name: 5",
+    ("a key twice", sink("tool: sqlite, table: t, key: [a, b, a]"), 3, 62, "duplicate column: 'a'", "remove one"),
+    ("a key that is not a name", sink("tool: sqlite, table: t, key: [a, 5]"), 3, 59, "invalid column name: 5",
      "a string"),
-    ("a bad column", sinking('tool: sqlite, table: t, column: ""'), 3, 58, "invalid column name: ''", "a string"),
-    ("a bad schema", sinking('tool: postgres, table: t, schema: "a b"'), 3, 60,
+    ("a bad column", sink('tool: sqlite, table: t, column: ""'), 3, 58, "invalid column name: ''", "a string"),
+    ("a bad schema", sink('tool: postgres, table: t, schema: "a b"'), 3, 60,
      "invalid schema name: 'a b'", "letters"),
-    ("two schemas", sinking("tool: postgres, table: s.t, schema: s"), 3, 54,
+    ("two schemas", sink("tool: postgres, table: s.t, schema: s"), 3, 54,
      "conflicting keys: the table already has a schema: 's.t'", "remove 'schema'"),
-    ("two databases", sinking("tool: sqlite, table: t, connection: c, database: d"), 3, 65,
+    ("two databases", sink("tool: sqlite, table: t, connection: c, database: d"), 3, 65,
      "conflicting keys: 'connection' and 'database' both locate the table", "keep one"),
-    ("no file", sinking("tool: file, format: csv"), 3, 25, "missing key: 'path'", "add path"),
-    ("an ending that tells no format", sinking("tool: file, path: out/x.txt"), 3, 44,
+    ("no file", sink("tool: file, format: csv"), 3, 25, "missing key: 'path'", "add path"),
+    ("an unknown file extension", sink("tool: file, path: out/x.txt"), 3, 44,
      "unknown file format: 'out/x.txt'", ".jsonl"),
-    ("an unknown format", sinking("tool: file, path: x, format: xml"), 3, 55,
+    ("an unknown format", sink("tool: file, path: x, format: xml"), 3, 55,
      "unknown value: 'xml'", "jsonl"),
-    ("no address", sinking("tool: http, method: POST"), 3, 25, "missing key: 'url'", "add url"),
-    ("an address of another kind", sinking("tool: http, url: ftp://x.test"), 3, 43,
+    ("no address", sink("tool: http, method: POST"), 3, 25, "missing key: 'url'", "add url"),
+    ("an address of another kind", sink("tool: http, url: ftp://x.test"), 3, 43,
      "invalid URL: 'ftp://x.test'", "https://"),
-    ("a method that sends nothing", sinking('tool: http, url: "http://x.test", method: GET'), 3, 68,
+    ("a method that sends nothing", sink('tool: http, url: "http://x.test", method: GET'), 3, 68,
      "unknown value: 'GET'", "POST"),
-    ("headers that are a list", sinking('tool: http, url: "http://x.test", headers: [a]'), 3, 69,
+    ("headers that are a list", sink('tool: http, url: "http://x.test", headers: [a]'), 3, 69,
      "must be an object: a list",
      "write {"),
-    ("a header that is a number", sinking('tool: http, url: "http://x.test", headers: {X-N: 5}'), 3, 75,
+    ("a header that is a number", sink('tool: http, url: "http://x.test", headers: {X-N: 5}'), 3, 75,
      "a header must be a string: 5", "quotes"),
-    ("a sink's template that does not parse", sinking('tool: sqlite, table: "{{ x. }}"'), 3, 47, "expected name",
+    ("a sink's template that does not parse", sink('tool: sqlite, table: "{{ x. }}"'), 3, 47, "expected name",
      "templates"),
-    ("a sink that reads a later node", sinking('tool: sqlite, table: "{{ b.output }}"') + "  b: {handler: e}\n", 3, 47,
+    ("a sink that reads a later node", sink('tool: sqlite, table: "{{ b.output }}"') + "  b: {handler: e}\n", 3, 47,
      "template reads a node that is not upstream: 'b' does not run before", "add 'b'"),
 ]  # fmt: skip
 
@@ -209,7 +209,7 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
 @pytest.mark.parametrize(
     ("text", "line", "column", "fragment", "hint"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_a_bad_loop_call_rule_or_sink_is_rejected_with_position_and_hint(
+def test_bad_loops_pagination_and_sinks_are_rejected_with_position_and_hint(
     text: str, line: int, column: int, fragment: str, hint: str
 ) -> None:
     problems = problems_of(text)
@@ -225,7 +225,7 @@ def test_every_case_has_its_own_name() -> None:
 
 
 def test_a_password_in_an_address_is_not_shown() -> None:
-    problems = problems_of(sinking('tool: postgres, table: t, connection: "postgresql://u:pw@h/d"'))
+    problems = problems_of(sink('tool: postgres, table: t, connection: "postgresql://u:pw@h/d"'))
 
     assert "pw" not in str(problems[0])
 

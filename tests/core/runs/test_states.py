@@ -1,4 +1,4 @@
-"""The table of the moves of a run."""
+"""The table of run states and moves."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import pytest
 from windlass.core.errors import IllegalMove
 from windlass.core.runs.states import RUN_FINAL, RunState, transition
 
-# As the design lists them, by the names in rows; every state that is not final may also be orphaned.
+# Moves by the stored names of the states. Every state that is not final may also become orphaned.
 TABLE = {
     "pre_run": "pending cancelled",
     "pending": "condition_pending container_creating cancelled failed",
@@ -45,5 +45,5 @@ def test_only_listed_moves_can_be_made(source: RunState, target: RunState) -> No
             transition(source, target)
 
 
-def test_nothing_leaves_a_final_state() -> None:
+def test_final_states_have_no_moves() -> None:
     assert {state.value for state in RUN_FINAL} == {"completed", "failed", "cancelled", "orphaned"}

@@ -1,4 +1,4 @@
-"""Signatures that are refused, params that are refused, and what a check gives to the handler."""
+"""Declaration of handlers: signatures, params and modes."""
 
 import asyncio
 import types
@@ -43,12 +43,12 @@ async def mixed(first: int, **others: str) -> dict[str, Any]:
     return {"first": first, **others}
 
 
-def test_the_kind_of_function_decides_where_it_runs() -> None:
+def test_async_functions_run_on_the_loop_and_others_in_threads() -> None:
     assert declared(resize).mode is Mode.ASYNC
     assert declared(blocking).mode is Mode.THREAD
 
 
-def test_a_declared_function_stays_callable_as_itself() -> None:
+def test_a_declared_function_can_be_called_directly() -> None:
     assert asyncio.run(anything(a=1)) == {"a": 1}
 
 
@@ -61,7 +61,7 @@ def test_only_an_await_makes_a_handler_suspend() -> None:
     assert not declared(anything).suspends
 
 
-def test_absent_params_are_left_to_the_functions_own_defaults() -> None:
+def test_missing_params_have_the_defaults_of_the_function() -> None:
     assert declared(resize).check(b'{"image": "a.png"}') == {"image": "a.png"}
 
 
@@ -148,7 +148,7 @@ def test_an_invalid_handler_name_is_rejected(name: str) -> None:
 
 
 def test_collect_returns_the_handlers_of_a_module_by_name() -> None:
-    module = types.ModuleType("shelf")
+    module = types.ModuleType("handlers_module")
     vars(module).update(one=resize, two=anything, three=Opaque, again=resize)
 
     assert set(collect(module)) == {"resize", "anything"}
@@ -158,7 +158,7 @@ def test_two_handlers_of_one_name_are_rejected() -> None:
     @handler("resize")
     async def other() -> None: ...
 
-    module = types.ModuleType("shelf")
+    module = types.ModuleType("handlers_module")
     vars(module).update(one=resize, two=other)
 
     with pytest.raises(HandlerInvalid, match="resize"):

@@ -1,4 +1,4 @@
-"""The runs of a shard, step by step: their jobs are simulated, and end when a test says so."""
+"""The runs of a shard, with simulated jobs that end when a test ends them."""
 
 from collections.abc import Iterable
 
@@ -56,12 +56,12 @@ def action(kind: str, **fields: object) -> Action:
     return Action(kind=ActionKind(kind), **fields)  # pyright: ignore[reportArgumentType]
 
 
-class Story:
-    """The runs of one shard. Keeps everything that was decided: commands, timers, rows, events."""
+class RunHarness:
+    """The runs of one shard, with all commands, timers, rows and events that were decided."""
 
-    def __init__(self, of_flow: RunRules) -> None:
+    def __init__(self, flow_rules: RunRules) -> None:
         self.registry = RunRegistry(0)
-        self.registry.rules["flow", 1] = of_flow
+        self.registry.rules["flow", 1] = flow_rules
         self.now = T0
         self.commands: list[Command] = []
         self.timers: list[RunTimer] = []
@@ -71,29 +71,29 @@ class Story:
         self._jobs = 0
 
     def decide(self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT) -> list[Command]:
-        """Decide on a message, and answer the commands that need an answer at once."""
+        """Decide on a message, and confirm triggered jobs at once."""
         changes = Changes()
         made = decide(self.registry, message, self.now, changes, context=context)
-        self._keep(changes)
+        self._record(changes)
         self.commands += made
         for command in made:
             if isinstance(command, TriggerJob):
                 self.decide(JobTriggered(command.run_id, command.purpose, command.job_id))
         return made
 
-    def _keep(self, changes: Changes) -> None:
+    def _record(self, changes: Changes) -> None:
         if changes.runs is not None:
             self.timers += changes.runs.timers
             for (_, run_id), events in changes.runs.events.items():
                 for event in events:
-                    self._keep_event(run_id, event)
+                    self._record_event(run_id, event)
             for run_id in changes.runs.inserted:
                 assert run_id not in self.rows
             self.rows.update(changes.runs.runs)
             for run_id in changes.runs.withdrawn:
                 del self.rows[run_id]
 
-    def _keep_event(self, run_id: str, event: Event) -> None:
+    def _record_event(self, run_id: str, event: Event) -> None:
         declared = EventType(event.type)
         data: dict[str, object] = {} if event.data is None else msgspec.json.decode(event.data)
         assert declared.subject is (Subject.RUN if run_id else Subject.SCHEDULE)

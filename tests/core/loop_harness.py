@@ -1,4 +1,4 @@
-"""A job with loops and series of calls, told in messages: what it writes is stored, and gathered from there."""
+"""A job with loops and pagination that tests send messages to; its changes are stored in memory."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -37,17 +37,17 @@ SECOND = 1_000_000
 BYTES_MAX = 10_000_000
 
 
-def now(work: Coroutine[Any, Any, Any]) -> Any:
-    """What a coroutine that never waits comes to."""
+def result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Return the result of a coroutine that never suspends."""
     try:
-        work.send(None)
+        coroutine.send(None)
     except StopIteration as end:
         return end.value
-    raise AssertionError("it waits")
+    raise AssertionError("the coroutine suspended")
 
 
-class LoopStory:
-    """Keeps a job, its rows, and all that was released; after every message memory and rows must agree."""
+class LoopHarness:
+    """A job with its store and all published effects. After every message, memory must equal the rows."""
 
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
@@ -55,23 +55,23 @@ class LoopStory:
         self.store = MemoryStore(SystemClock())
         self.artifacts = MemoryArtifacts()
         self.values = OutputStore(self.store, self.artifacts, BYTES_MAX)
-        now(self.store.jobs.insert([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
-        self._epoch = now(self.store.leases.take(0, "story")).epoch
+        result_of(self.store.jobs.insert([JobSpec("job", plan.workflow_id, 1, Raw(input), T0)]))
+        self._epoch = result_of(self.store.leases.take(0, "harness")).epoch
         self.job: Job = rebuild(plan, self.store.rows("job"))
         self.tasks: list[Task] = []
         self.cancels: list[str] = []
         self.timers: list[Timer] = []
         self.merges: list[MergeOutputs] = []
 
-    def tell(self, *messages: JobMessage) -> Changes:
-        """Apply messages, each in a batch of its own; the last one's changes."""
+    def apply(self, *messages: JobMessage) -> Changes:
+        """Apply each message in its own batch; return the changes of the last one."""
         changes = Changes()
         for message in messages:
             want_for(self.job, message)
-            now(self.values.provide(self.job))
+            result_of(self.values.provide(self.job))
             changes = advance(self.job, message, self.now)
             if changes:
-                now(self.store.commit(0, self._epoch, changes))
+                result_of(self.store.commit(0, self._epoch, changes))
             self.tasks += changes.tasks
             self.cancels += changes.cancels
             self.timers += changes.timers
@@ -80,56 +80,56 @@ class LoopStory:
         return changes
 
     def begin(self) -> Changes:
-        return self.tell(Submitted("job"))
+        return self.apply(Submitted("job"))
 
     def finish(self, node: str, index: int = 0, output: bytes = b"1", *, attempt: int | None = None) -> Changes:
-        return self.tell(self.finished(node, index, Succeeded(Raw(output)), attempt))
+        return self.apply(self.finished(node, index, Succeeded(Raw(output)), attempt))
 
     def fail(self, node: str, index: int = 0, *, attempt: int | None = None, **error: Any) -> Changes:
         described = TaskError(**{"type": "ValueError", "message": "no", **error})
-        return self.tell(self.finished(node, index, Failed(described), attempt))
+        return self.apply(self.finished(node, index, Failed(described), attempt))
 
     def finished(self, node: str, index: int, outcome: Succeeded | Failed, attempt: int | None) -> TaskFinished:
         number = self.attempt(node, index) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, index)
 
     def start(self, node: str, index: int = 0) -> Changes:
-        return self.tell(TaskStarted("job", node, self.attempt(node, index), "w1", self.now, index))
+        return self.apply(TaskStarted("job", node, self.attempt(node, index), "w1", self.now, index))
 
-    def wake(self, node: str, index: int = 0) -> Changes:
-        """The wait before the next attempt is over."""
+    def fire_retry(self, node: str, index: int = 0) -> Changes:
+        """Set the clock to the next attempt and fire its timer."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
         attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
         self.now = max(self.now, attempt.due_at or 0)
-        return self.tell(TimerDue("job", "retry", node, self.attempt(node, index), index))
+        return self.apply(TimerDue("job", "retry", node, self.attempt(node, index), index))
 
-    def gather(self) -> Changes:
-        """Have everything put together that was asked for since."""
-        wanted, self.merges = self.merges, []
-        return self.tell(*[self.gathered(one) for one in wanted])
+    def merge_outputs(self) -> Changes:
+        """Merge all outputs that were requested since the last call."""
+        requested, self.merges = self.merges, []
+        return self.apply(*[self.merged(merge) for merge in requested])
 
-    def gathered(self, wanted: MergeOutputs) -> OutputsMerged:
-        return now(self.values.merge(wanted))
+    def merged(self, merge: MergeOutputs) -> OutputsMerged:
+        return result_of(self.values.merge(merge))
 
-    def put(self, body: bytes) -> str:
-        """Keep a large value; its key."""
-        return now(self.artifacts.put("job", body))
+    def put_artifact(self, body: bytes) -> str:
+        """Store an artifact and return its key."""
+        return result_of(self.artifacts.put("job", body))
 
     def attempt(self, node: str, index: int = 0) -> int:
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
         return self.job.attempt_of(number) if loop is None else loop.attempt_of(index)
 
-    def restart(self) -> None:
-        """Forget the memory and rebuild it from the rows."""
+    def reload(self) -> None:
+        """Discard the job in memory and rebuild it from the rows."""
         self.job = rebuild(self.plan, self.store.rows("job"))
 
     def loop(self, node: str) -> Loop:
         return self.job.loops[self.plan.index[node]]
 
     def states(self, node: str) -> list[str]:
-        """Where the iterations of a loop stand, under way or not."""
+        """Return the states of a loop's iterations, also after the loop has ended."""
         number = self.plan.index[node]
         loop = self.job.loops.get(number) or self.job.parked[number]
         return [NodeStatus(state).label for state in loop.states]
@@ -150,7 +150,7 @@ class LoopStory:
         return msgspec.json.decode(self.job.metas[self.plan.index[node]])
 
     def params(self) -> list[Any]:
-        """What the tasks released so far were given, in order."""
+        """Return the params of all dispatched tasks, in order."""
         return [msgspec.json.decode(task.params) for task in self.tasks]
 
     @property

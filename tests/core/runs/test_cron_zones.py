@@ -1,7 +1,7 @@
-"""Slots around every change of every zone's clock, compared with a walk from minute to minute.
+"""Slots around the clock changes of every time zone, compared with a check of every minute.
 
-The walk knows the written policy only: an expression that names its hours fires when the clock first reaches or passes
-a time; one whose hours begin with a star fires whenever the clock shows one.
+The check implements only the documented policy: an expression with fixed hours fires when the clock first reaches or
+passes a time; one with wildcard hours fires whenever the clock shows one.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from windlass.core.runs.cron import Schedule, slots_between
 FIRST = int(datetime(2020, 1, 1, tzinfo=UTC).timestamp())
 LAST = int(datetime(2041, 1, 1, tzinfo=UTC).timestamp())
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
-# No zone changes its clock and changes it back within so many seconds.
+# No zone changes its clock and changes it back within this many seconds.
 STEP = 5 * DAY
 BEFORE, AFTER = HOUR, 3 * HOUR
 SLOTS_MAX = 10_000
@@ -27,10 +27,10 @@ Matches = Callable[[datetime], bool]
 
 
 class Expression(Struct, frozen=True):
-    """A cron expression, and what it says, in Python."""
+    """A cron expression and the same condition in Python."""
 
     cron: str
-    names_hours: bool
+    has_fixed_hours: bool
     matches: Matches
 
 
@@ -54,64 +54,64 @@ EXPRESSIONS = [
 ]  # fmt: skip
 
 
-def ahead(zone: ZoneInfo, moment: int) -> int:
-    offset = datetime.fromtimestamp(moment, zone).utcoffset()
+def utc_offset(zone: ZoneInfo, instant: int) -> int:
+    offset = datetime.fromtimestamp(instant, zone).utcoffset()
     assert offset is not None
     return offset // timedelta(seconds=1)
 
 
 def changes(zone: ZoneInfo) -> Iterator[int]:
-    """Every moment at which a zone's clock is changed."""
+    """Yield every instant at which the clock of a zone changes."""
     for begin, end in pairwise(range(FIRST, LAST, STEP)):
-        since, until, before = begin, end, ahead(zone, begin)
-        if ahead(zone, until) == before:
+        since, until, before = begin, end, utc_offset(zone, begin)
+        if utc_offset(zone, until) == before:
             continue
         while until - since > 1:
             middle = (since + until) // 2
-            since, until = (middle, until) if ahead(zone, middle) == before else (since, middle)
+            since, until = (middle, until) if utc_offset(zone, middle) == before else (since, middle)
         yield until
 
 
 @cache
-def zones_alike() -> list[tuple[str, list[int]]]:
-    """One zone for all that show the same time throughout, and the changes of its clock."""
-    alike: dict[tuple[object, ...], tuple[str, list[int]]] = {}
+def distinct_zones() -> list[tuple[str, list[int]]]:
+    """Return one zone of each group of equal zones, with its clock changes."""
+    distinct: dict[tuple[object, ...], tuple[str, list[int]]] = {}
     for name in sorted(available_timezones()):
         zone = ZoneInfo(name)
         found = list(changes(zone))
-        shown = tuple((moment, ahead(zone, moment - 1), ahead(zone, moment)) for moment in found)
-        alike.setdefault((ahead(zone, FIRST), *shown), (name, found))
-    return list(alike.values())
+        shown = tuple((instant, utc_offset(zone, instant - 1), utc_offset(zone, instant)) for instant in found)
+        distinct.setdefault((utc_offset(zone, FIRST), *shown), (name, found))
+    return list(distinct.values())
 
 
-def walked(zone: ZoneInfo, expressions: list[Expression], since: int, until: int) -> list[list[int]]:
-    """The slots from `since` on and before `until` of each expression, found by looking at the clock each minute."""
+def slots_by_minute(zone: ZoneInfo, expressions: list[Expression], since: int, until: int) -> list[list[int]]:
+    """Return the slots of each expression in `[since, until)`, found by checking every minute."""
     fired: list[list[int]] = [[] for _ in expressions]
-    minutes = [(moment, moment + ahead(zone, moment)) for moment in range(since, until, MINUTE)]
+    minutes = [(instant, instant + utc_offset(zone, instant)) for instant in range(since, until, MINUTE)]
     reached = minutes[0][1] - MINUTE
-    for moment, local in minutes:
+    for instant, local in minutes:
         new = [datetime.fromtimestamp(m, UTC) for m in range(reached + MINUTE, local + 1, MINUTE)]
         now = datetime.fromtimestamp(local, UTC)
         for number, expression in enumerate(expressions):
-            due = any(map(expression.matches, new)) if expression.names_hours else expression.matches(now)
+            due = any(map(expression.matches, new)) if expression.has_fixed_hours else expression.matches(now)
             if due:
-                fired[number].append(moment)
+                fired[number].append(instant)
         reached = max(reached, local)
     return fired
 
 
-def test_every_zone_is_looked_at() -> None:
-    # Twenty-one years of two changes each, in a few dozen zones that differ: less would mean that none was found.
-    assert sum(len(found) for _, found in zones_alike()) > 1_000
+def test_clock_changes_are_found() -> None:
+    # Twenty-one years with two changes each, in a few dozen distinct zones.
+    assert sum(len(found) for _, found in distinct_zones()) > 1_000
 
 
-def test_no_slot_is_wrong_around_any_change_of_any_clock() -> None:
+def test_slots_around_all_clock_changes_are_correct() -> None:
     wrong: list[str] = []
-    for name, found in zones_alike():
+    for name, found in distinct_zones():
         zone = ZoneInfo(name)
         for change in found:
             since, until = change - BEFORE, change + AFTER
-            for expression, slots in zip(EXPRESSIONS, walked(zone, EXPRESSIONS, since, until), strict=True):
+            for expression, slots in zip(EXPRESSIONS, slots_by_minute(zone, EXPRESSIONS, since, until), strict=True):
                 schedule = Schedule(cron=expression.cron, zone=name)
                 if slots_between(schedule, since - 1, until - 1, SLOTS_MAX) != slots:
                     wrong.append(f"{expression.cron} in {name} around {change}")
@@ -120,14 +120,14 @@ def test_no_slot_is_wrong_around_any_change_of_any_clock() -> None:
 
 
 @pytest.mark.parametrize("name", ["Europe/Paris", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"])
-def test_no_slot_is_wrong_in_two_months(name: str) -> None:
+def test_slots_of_two_months_are_correct(name: str) -> None:
     chosen = [
         expression for expression in EXPRESSIONS if expression.cron in ("30 2 * * *", "0 */2 * * *", "15 0 1 * *")
     ]
     since = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
     until = since + 61 * DAY
 
-    expected = walked(ZoneInfo(name), chosen, since, until)
+    expected = slots_by_minute(ZoneInfo(name), chosen, since, until)
 
     assert [
         slots_between(Schedule(cron=expression.cron, zone=name), since - 1, until - 1, SLOTS_MAX)
@@ -136,7 +136,7 @@ def test_no_slot_is_wrong_in_two_months(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"])
-def test_the_next_slot_does_not_depend_on_where_one_looks_from(name: str) -> None:
+def test_the_next_slot_does_not_depend_on_the_start_of_the_search(name: str) -> None:
     change = next(changes(ZoneInfo(name)))
     for expression in EXPRESSIONS:
         schedule = Schedule(cron=expression.cron, zone=name)

@@ -17,5 +17,5 @@ from windlass.ports.message_codec import decode_message, encode_message
         RunAdmitted("j1"),
     ],
 )
-def test_message_about_a_run_is_decoded_as_it_was_encoded(message: Message) -> None:
+def test_message_about_a_run_is_decoded_unchanged(message: Message) -> None:
     assert decode_message(encode_message(message)) == message

@@ -96,7 +96,7 @@ async def test_a_reader_of_a_missing_database_is_refused(tmp_path: Path) -> None
         await SqliteStore.open_reader(str(tmp_path / "nothing.db"))
 
 
-async def test_a_reader_of_an_older_database_says_how_to_bring_it_up_to_date(path: str) -> None:
+async def test_a_reader_of_an_older_database_explains_how_to_migrate_it(path: str) -> None:
     made = apsw.Connection(path)
     made.execute("create table jobs (job_id text not null primary key)")
     made.close()
@@ -107,7 +107,7 @@ async def test_a_reader_of_an_older_database_says_how_to_bring_it_up_to_date(pat
     await reader.close()
 
 
-async def test_a_database_is_found_again_as_it_was_left(store: SqliteStore, path: str) -> None:
+async def test_a_reopened_database_has_all_its_rows(store: SqliteStore, path: str) -> None:
     await store.jobs.insert([new_job("j1", input='{"é":1}')])
     await store.close()
 
@@ -283,7 +283,7 @@ def test_the_number_of_cached_workflows_is_limited() -> None:
     assert sum(newest.get(name) is not None for name in names) <= WORKFLOWS_MAX
 
 
-async def test_a_store_that_does_not_cache_sees_what_another_store_deploys(store: SqliteStore, path: str) -> None:
+async def test_a_store_without_a_cache_returns_versions_of_another_store(store: SqliteStore, path: str) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
     await deployed(other, "first")
     assert (await store.workflows.get("w")).version == 1

@@ -110,4 +110,4 @@ async def test_the_embedded_worker_ignores_queues_of_http_workers(server: Server
 
     assert task["job_id"] == job_id
     workers = {worker.worker_id: worker.held for worker in await server.broker.workers()}
-    assert workers == {"inside": 0, "worker-xyz": 1}
+    assert workers == {"internal": 0, "worker-xyz": 1}

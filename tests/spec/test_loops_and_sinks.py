@@ -1,4 +1,4 @@
-"""Loops, further calls and sinks: what their keys mean, which names they bring, and how they are stored."""
+"""Loops, pagination and sinks: their keys, defaults, variables and stored form."""
 
 import msgspec
 import pytest
@@ -89,7 +89,7 @@ def test_a_loop_is_compiled_with_all_its_keys() -> None:
     )
 
 
-def test_further_calls_are_compiled_with_all_their_keys() -> None:
+def test_pagination_is_compiled_with_all_its_keys() -> None:
     assert plan_of(FULL, "fetch").on_success == RetryOnSuccess(
         condition=compile_template("{{ response.paging.more and attempt < 50 }}"),
         next_call=compile_template({"params": {"page": "{{ response.paging.page + 1 }}"}}),
@@ -106,7 +106,7 @@ def test_a_sink_is_compiled_with_its_options() -> None:
     assert plan_of(FULL, "fetch").sink == SinkPlan("sqlite", compile_template(options))
 
 
-def test_a_node_without_these_keys_has_none_of_them() -> None:
+def test_a_plain_node_has_no_loop_pagination_or_sink() -> None:
     plan = node_plan()
 
     assert (plan.loop, plan.on_success, plan.sink) == (None, None, None)
@@ -125,13 +125,13 @@ def test_a_node_without_these_keys_has_none_of_them() -> None:
         ({"mode": "async", "concurrency": 10_000}, "async", 10_000),
     ],
 )
-def test_mode_and_concurrency_complete_each_other(keys: dict[str, object], mode: str, window: int) -> None:
+def test_mode_and_concurrency_default_to_match_each_other(keys: dict[str, object], mode: str, window: int) -> None:
     loop = loop_plan(**keys)
 
     assert (loop.mode, loop.window) == (mode, window)
 
 
-def test_a_bare_loop_gets_the_usual_rest() -> None:
+def test_a_loop_with_only_a_collection_has_defaults() -> None:
     assert loop_plan() == LoopPlan(compile_template([1, 2]))
 
 
@@ -139,16 +139,16 @@ def test_a_bare_loop_gets_the_usual_rest() -> None:
     "collection",
     [[], [1, "a", {"b": None}], ["{{ input.a }}", 2], "{{ input.a }}", " {{ x | list }} ", "{# all #}{{ x }}"],
 )
-def test_a_collection_is_a_list_or_a_lone_template(collection: object) -> None:
+def test_a_collection_is_a_list_or_a_single_template(collection: object) -> None:
     assert loop_plan(collection=collection).collection.source == collection
 
 
 @pytest.mark.parametrize(("written", "seconds"), [(90, 90.0), ("1.5m", 90.0), ("1d", 86400.0)])
-def test_a_loops_time_is_a_duration(written: object, seconds: float) -> None:
+def test_the_timeout_of_a_loop_is_a_duration(written: object, seconds: float) -> None:
     assert loop_plan(timeout_seconds=written).timeout_seconds == seconds
 
 
-def test_pages_that_say_little_keep_the_last_response() -> None:
+def test_pagination_keeps_the_last_response_by_default() -> None:
     rule = node_plan(retry={"on_success": {"while": "{{ response.more }}"}}).on_success
 
     assert rule == RetryOnSuccess(compile_template("{{ response.more }}"), collect=Collect.REPLACE)
@@ -161,7 +161,7 @@ def test_pages_that_are_lists_are_appended_without_a_path() -> None:
     assert (rule.collect, rule.merge_path) == (Collect.APPEND, ())
 
 
-def test_a_condition_tells_whether_it_depends_on_the_element() -> None:
+def test_conditions_on_the_element_are_recognized() -> None:
     each = plan_of(FULL, "enrich").when
 
     assert each is not None
@@ -181,14 +181,14 @@ def test_a_condition_tells_whether_it_depends_on_the_element() -> None:
         {"tool": "http", "url": "{{ input.base }}/in", "headers": {"X-A": "{{ input.a }}"}},
     ],
 )
-def test_each_tool_takes_its_options(sink: dict[str, object]) -> None:
+def test_each_sink_takes_its_options(sink: dict[str, object]) -> None:
     plan = node_plan(sink=sink).sink
 
     assert plan is not None
     assert {"tool": plan.tool, **msgspec.to_builtins(plan.options.source)} == sink
 
 
-def test_what_was_read_comes_back_from_storage_as_it_was() -> None:
+def test_a_stored_definition_equals_the_original() -> None:
     definition = read(FULL)
 
     stored = definition_json(definition)
@@ -211,13 +211,13 @@ def test_what_was_read_comes_back_from_storage_as_it_was() -> None:
         ("element: user", "element: user\n      # nothing but a comment"),
     ],
 )
-def test_a_change_of_meaning_and_nothing_else_changes_the_digest(before: str, after: str) -> None:
+def test_only_a_change_of_meaning_changes_the_digest(before: str, after: str) -> None:
     one, other = (digest(definition_json(read(text))) for text in (FULL, FULL.replace(before, after)))
 
     assert (one == other) == ("comment" in after)
 
 
-def test_defaults_written_out_change_nothing() -> None:
+def test_explicit_defaults_do_not_change_the_definition() -> None:
     short = {"collection": [1]}
     long = {"collection": [1], "element": "item", "mode": "sequential", "concurrency": 1, "on_failure": "fail"}
     texts = [{"workflow_id": "w", "nodes": {"a": {"handler": "e", "loop": loop}}} for loop in (short, long)]
@@ -225,7 +225,7 @@ def test_defaults_written_out_change_nothing() -> None:
     assert definition_json(read(texts[0])) == definition_json(read(texts[1]))
 
 
-def test_a_definition_without_these_keys_keeps_the_digest_it_had() -> None:
+def test_the_digest_of_a_plain_definition_is_stable() -> None:
     text = "workflow_id: w\nnodes: {a: {handler: e, params: {x: 1}, retry: 2}, b: {handler: e, needs: a}}\n"
 
     assert bytes(definition_json(read(text))) == (
@@ -261,7 +261,7 @@ SINKS = st.fixed_dictionaries(
 
 
 @given(st.fixed_dictionaries({}, optional={"loop": LOOPS, "pages": PAGES, "sink": SINKS}))
-def test_a_plan_says_what_the_document_said(keys: dict[str, dict[str, object]]) -> None:
+def test_a_plan_equals_its_document(keys: dict[str, dict[str, object]]) -> None:
     pages = keys.pop("pages", None)
     node = {"handler": "e", **keys, **({"retry": {"on_success": pages}} if pages else {})}
     definition = read_definition({"workflow_id": "w", "nodes": {"a": node}})[0]
@@ -298,17 +298,17 @@ def params_of(code: str, *, element: str = "item", handler: str = "python", **pa
     return plan.source
 
 
-def test_code_that_asks_for_the_element_gets_it() -> None:
+def test_code_with_a_parameter_for_the_element_receives_it() -> None:
     assert params_of(CODE) == {"code": CODE, "item": "{{ item }}"}
 
 
-def test_code_that_asks_for_the_index_gets_it_too() -> None:
+def test_code_with_a_parameter_for_the_index_receives_it() -> None:
     code = "def main(user, *, index): return [index, user]"
 
     assert params_of(code, element="user") == {"code": code, "user": "{{ user }}", "index": "{{ index }}"}
 
 
-def test_what_the_params_say_of_the_element_stands() -> None:
+def test_explicit_params_for_the_element_are_kept() -> None:
     assert params_of(CODE, item="{{ item.name }}") == {"code": CODE, "item": "{{ item.name }}"}
 
 
@@ -327,7 +327,7 @@ def test_what_the_params_say_of_the_element_stands() -> None:
         "item = " + "-" * 20_000 + "1",
     ],
 )
-def test_code_that_can_not_take_the_element_is_left_alone(code: str) -> None:
+def test_code_without_a_parameter_for_the_element_is_unchanged(code: str) -> None:
     assert params_of(code) == {"code": code}
 
 
@@ -339,19 +339,19 @@ def test_code_that_can_not_take_the_element_is_left_alone(code: str) -> None:
         "async def main(ctx, item=None): return item",
     ],
 )
-def test_what_strings_say_does_not_hide_the_parameters(code: str) -> None:
+def test_parameters_are_found_in_code_with_strings_and_comments(code: str) -> None:
     assert "item" in parameters_of(code)
 
 
-def test_code_that_a_template_makes_is_left_alone() -> None:
+def test_code_from_a_template_is_unchanged() -> None:
     assert params_of("{{ input.item_code }}") == {"code": "{{ input.item_code }}"}
 
 
-def test_the_code_of_other_handlers_is_left_alone() -> None:
+def test_the_code_of_other_handlers_is_unchanged() -> None:
     assert params_of(CODE, handler="echo") == {"code": CODE}
 
 
-def test_the_element_that_code_asks_for_is_part_of_the_stored_definition() -> None:
+def test_the_element_for_code_is_part_of_the_stored_definition() -> None:
     node = {"handler": "python", "params": {"code": CODE}, "loop": {"collection": [1]}}
     written = {**node, "params": {"code": CODE, "item": "{{ item }}"}}
 
@@ -360,7 +360,7 @@ def test_the_element_that_code_asks_for_is_part_of_the_stored_definition() -> No
     assert stored[0] == stored[1]
 
 
-def test_code_outside_a_loop_gets_nothing() -> None:
+def test_code_outside_a_loop_receives_no_element() -> None:
     plan = plan_of({"workflow_id": "w", "nodes": {"a": {"handler": "python", "params": {"code": CODE}}}}, "a")
 
     assert plan.params == compile_template({"code": CODE})

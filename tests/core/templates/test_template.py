@@ -100,7 +100,7 @@ def test_a_template_alone_keeps_the_type_of_its_value(source: str, expected: obj
         ("${#array[@]} has no template", "${#array[@]} has no template"),
     ],
 )
-def test_templates_in_text_give_text(source: str, expected: str) -> None:
+def test_templates_in_text_render_text(source: str, expected: str) -> None:
     assert rendered(source) == expected
 
 
@@ -184,7 +184,7 @@ def test_a_value_without_templates_is_encoded_once() -> None:
     assert template.references == ()
 
 
-def test_references_name_what_a_template_reads() -> None:
+def test_references_are_the_names_that_a_template_reads() -> None:
     source = ["{{ a.output.x[0].y }}", "{{ b['k'] + c.d[1] }}", "{% for x in e.f %}{{ x.g }}{% endfor %}", "{{ h[i] }}"]
 
     template = compile_template(source)
@@ -269,7 +269,7 @@ def test_a_failure_names_the_expression_and_the_available_values(source: str, fr
         ("{{ 99999999999999999999 }}", "over 64 bits"),
     ],
 )
-def test_what_is_not_allowed_is_rejected_with_a_hint(source: str, fragment: str) -> None:
+def test_a_construct_that_is_not_allowed_is_rejected_with_a_hint(source: str, fragment: str) -> None:
     with pytest.raises(TemplateInvalid) as caught:
         compile_template(source)
 
@@ -285,5 +285,5 @@ def test_what_is_not_allowed_is_rejected_with_a_hint(source: str, fragment: str)
         ("yes", True), ("true", True), ("anything", True), ([], False), ([0], True), ({}, False), ({"a": 0}, True),
     ],
 )  # fmt: skip
-def test_the_truth_of_rendered_values(value: object, truth: bool) -> None:
+def test_truthiness_of_rendered_values(value: object, truth: bool) -> None:
     assert is_true(value) is truth

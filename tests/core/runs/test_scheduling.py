@@ -1,0 +1,361 @@
+"""Schedules: which slots are run, which are missed, and which run is planned next."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.core.runs.run_harness import EVERY_MINUTE, MINUTE, T0, RunHarness, action, rules
+from windlass.core.instants import MICROSECONDS
+from windlass.core.runs.commands import MakeJob
+from windlass.core.runs.cron import Schedule
+from windlass.core.runs.decide import ScheduleContext
+from windlass.core.runs.messages import RunRequested, ScheduleChanged
+from windlass.core.runs.rows import ScheduleRow
+from windlass.core.runs.rules import CatchUp
+
+
+def run_id(minutes: int) -> str:
+    moment = datetime.fromtimestamp((T0 + minutes * MINUTE) / MICROSECONDS, UTC)
+    return f"flow:{moment:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def scheduled(**constraints: Any) -> RunHarness:
+    harness = RunHarness(rules(schedule=EVERY_MINUTE, **constraints))
+    harness.deploy()
+    return harness
+
+
+def slots_run(harness: RunHarness) -> list[int]:
+    """Return the slots whose jobs were created, in order, as minutes after the start."""
+    made = [command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)]
+    return [(at - T0) // MINUTE for at in made]
+
+
+def test_the_next_run_of_a_schedule_is_planned_without_an_event() -> None:
+    harness = scheduled()
+
+    assert harness.states() == ["pre_run"]
+    assert list(harness.rows) == [run_id(1)]
+    assert harness.events == []
+
+
+def test_a_slot_fires_once_at_its_time_with_the_input_of_the_schedule() -> None:
+    harness = scheduled()
+    harness.pass_time(59)
+    before = harness.count(MakeJob)
+
+    harness.pass_time(1)
+
+    [command] = harness.commands
+    assert before == 0
+    assert isinstance(command, MakeJob)
+    assert (command.run_id, command.scheduled_at, command.input) == (run_id(1), T0 + MINUTE, {"x": 1})
+    assert harness.states() == ["container_creating", "pre_run"]
+
+
+def test_every_slot_of_an_hour_fires_once_and_in_order() -> None:
+    harness = scheduled()
+
+    harness.pass_time(3600)
+
+    assert slots_run(harness) == list(range(1, 61))
+
+
+def test_jitter_moves_the_start_and_not_the_slot() -> None:
+    harness = RunHarness(rules(schedule=Schedule(cron="* * * * *", jitter_seconds=30.0)))
+    harness.deploy()
+    [timer] = harness.timers
+
+    harness.pass_time(120)
+
+    assert T0 + MINUTE < timer.due_at <= T0 + MINUTE + 30 * MICROSECONDS
+    assert slots_run(harness)[0] == 1
+
+
+def down_for_ten_slots(**constraints: Any) -> RunHarness:
+    """Return a schedule that no engine served for ten slots and a half."""
+    harness = scheduled(**constraints)
+    harness.now += 10 * MINUTE + MINUTE // 2
+    harness.pass_time(0)
+    return harness
+
+
+def missed(harness: RunHarness) -> int:
+    return harness.events.count(("", "slots_missed"))
+
+
+def test_all_missed_slots_are_caught_up_in_order() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.ALL)
+
+    assert slots_run(harness) == list(range(1, 11))
+    assert missed(harness) == 0
+
+
+def test_only_slots_inside_the_window_are_caught_up() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.ALL, catch_up_window_seconds=240.0)
+
+    assert slots_run(harness) == [7, 8, 9, 10]
+    assert harness.state(run_id(1)) == "cancelled"
+    assert missed(harness) == 1
+
+
+def test_only_the_latest_of_the_missed_slots_is_caught_up() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.LATEST)
+
+    assert slots_run(harness) == [10]
+    assert (harness.state(run_id(1)), missed(harness)) == ("cancelled", 1)
+
+
+def test_the_latest_slot_is_not_caught_up_outside_the_window() -> None:
+    harness = RunHarness(
+        rules(schedule=Schedule(interval_seconds=3600), catch_up=CatchUp.LATEST, catch_up_window_seconds=600.0)
+    )
+    harness.deploy()
+    harness.now = (harness.now // (3600 * MICROSECONDS) + 11) * 3600 * MICROSECONDS - 60 * MICROSECONDS
+
+    harness.pass_time(0)
+
+    assert harness.count(MakeJob) == 0
+    assert harness.states()[-1] == "pre_run"
+
+
+def test_without_catch_up_missed_slots_are_not_run_and_the_next_one_is() -> None:
+    harness = RunHarness(rules(schedule=Schedule(interval_seconds=600)))
+    harness.deploy()
+    harness.now = (harness.now // (600 * MICROSECONDS) + 11) * 600 * MICROSECONDS - 120 * MICROSECONDS
+    harness.pass_time(0)
+    before = harness.count(MakeJob)
+
+    harness.pass_time(120)
+
+    assert (before, harness.count(MakeJob)) == (0, 1)
+
+
+def test_a_slot_that_is_a_little_late_is_not_missed() -> None:
+    harness = scheduled()
+    harness.now += MINUTE + 30 * MICROSECONDS
+
+    harness.pass_time(0)
+
+    assert slots_run(harness) == [1]
+    assert not harness.rows[run_id(1)].detail.is_catch_up
+
+
+def test_every_slot_is_run_or_its_reason_is_recorded() -> None:
+    harness = down_for_ten_slots()
+
+    ran, cancelled = slots_run(harness), [row for row in harness.rows.values() if row.state == "cancelled"]
+    assert ran == [10]
+    assert [row.run_id for row in cancelled] == [run_id(1)]
+    assert "missed" in (cancelled[0].detail.reason or "")
+    assert missed(harness) == 1
+
+
+def test_many_missed_slots_are_handled_in_bounded_turns() -> None:
+    harness = scheduled(catch_up=CatchUp.ALL)
+    harness.now += 1_000 * MINUTE
+
+    harness.pass_time(0)
+
+    assert slots_run(harness) == list(range(1, 1_001))
+
+
+def test_catch_up_respects_the_limit_and_the_order() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.ALL, max_concurrent_runs=1)
+    assert slots_run(harness) == [1]
+
+    waiting = RunHarness(
+        rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL, max_concurrent_runs=1, violation=action("wait"))
+    )
+    waiting.deploy()
+    waiting.now += 10 * MINUTE + 1
+    waiting.pass_time(0)
+    for minute in range(1, 11):
+        waiting.start(run_id(minute))
+        waiting.end(run_id(minute))
+
+    assert slots_run(waiting) == list(range(1, 11))
+
+
+def test_a_paused_schedule_plans_nothing() -> None:
+    harness = scheduled()
+
+    harness.deploy(paused=True)
+    harness.pass_time(600)
+
+    assert harness.rows == {}
+    assert harness.count(MakeJob) == 0
+
+
+def test_a_resumed_schedule_skips_the_slots_of_the_pause() -> None:
+    harness = scheduled()
+    harness.deploy(paused=True)
+    harness.pass_time(600)
+
+    harness.deploy(slot_at=harness.now)
+    harness.pass_time(60)
+
+    assert slots_run(harness) == [11]
+
+
+def test_a_deleted_schedule_plans_nothing() -> None:
+    harness = scheduled()
+
+    harness.deploy(gone=True)
+
+    assert harness.rows == {}
+
+
+def test_a_new_version_applies_to_the_planned_run() -> None:
+    harness = scheduled()
+    harness.registry.rules["flow", 2] = rules(schedule=Schedule(cron="* * * * *", input_data={"x": 2}))
+
+    harness.deploy(2)
+    harness.pass_time(60)
+
+    [command] = [command for command in harness.commands if isinstance(command, MakeJob)]
+    assert (command.version, command.input, command.run_id) == (2, {"x": 2}, run_id(1))
+
+
+def test_a_new_version_does_not_apply_to_a_run_that_has_started() -> None:
+    harness = scheduled()
+    harness.pass_time(60)
+    harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
+
+    harness.deploy(2)
+
+    assert [row.version for row in sorted(harness.rows.values(), key=lambda row: row.scheduled_at)] == [1, 2]
+
+
+def test_another_expression_plans_another_slot_and_changing_back_plans_the_first_again() -> None:
+    harness = scheduled()
+    harness.registry.rules["flow", 2] = rules(schedule=Schedule(interval_seconds=30))
+    harness.registry.rules["flow", 3] = rules(schedule=EVERY_MINUTE)
+    harness.deploy(2)
+    between = [row.scheduled_at - T0 for row in harness.rows.values()]
+
+    harness.deploy(3)
+
+    assert between == [30 * MICROSECONDS]
+    assert list(harness.rows) == [run_id(1)]
+
+
+def test_a_schedule_that_changes_to_an_earlier_slot_fires_it() -> None:
+    harness = RunHarness(rules(schedule=Schedule(cron="0 * * * *")))
+    harness.deploy()
+    harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE)
+
+    harness.deploy(2)
+    harness.pass_time(60)
+
+    assert slots_run(harness) == [1]
+
+
+def test_a_changed_schedule_catches_up_nothing_before_the_change() -> None:
+    harness = RunHarness(rules(schedule=Schedule(cron="0 * * * *"), catch_up=CatchUp.ALL))
+    harness.deploy()
+    harness.pass_time(600)
+    harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+
+    harness.deploy(2)
+    harness.pass_time(60)
+
+    assert slots_run(harness) == [11]
+
+
+def test_a_schedule_that_is_enabled_starts_then() -> None:
+    harness = RunHarness(rules(schedule=Schedule(cron="* * * * *", enabled=False), catch_up=CatchUp.ALL))
+    harness.deploy()
+    harness.pass_time(600)
+    harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
+
+    harness.deploy(2)
+    harness.pass_time(60)
+
+    assert slots_run(harness) == [11]
+
+
+def test_after_a_planned_run_is_cancelled_the_next_slot_is_planned() -> None:
+    harness = scheduled()
+
+    harness.cancel(run_id(1))
+    harness.pass_time(120)
+
+    assert harness.state(run_id(1)) == "cancelled"
+    assert slots_run(harness) == [2]
+
+
+def test_a_schedule_for_one_instant_fires_once() -> None:
+    harness = RunHarness(rules(schedule=Schedule(at=T0 // MICROSECONDS + 90)))
+    harness.deploy()
+
+    harness.pass_time(3600)
+
+    assert harness.count(MakeJob) == 1
+    assert harness.states() == ["container_creating"]
+
+
+def test_a_backfill_runs_the_slots_of_a_range_that_have_no_run_yet_in_order() -> None:
+    harness = scheduled()
+    row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
+    given = ScheduleContext(row, harness.registry.rules["flow", 1], frozenset({run_id(-3)}))
+
+    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given)
+
+    assert slots_run(harness) == [-5, -4, -2, -1]
+    assert all(harness.rows[run_id(minute)].detail.is_catch_up for minute in (-5, -4, -2, -1))
+
+
+def test_a_backfill_runs_after_the_catch_up_of_the_schedule() -> None:
+    harness = scheduled()
+    harness.now += 10 * MINUTE + 1
+    given = ScheduleContext(harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1])
+
+    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
+    harness.pass_time(120)
+
+    assert slots_run(harness) == [10, 4, 5, 6, 7, 8, 9, 11, 12]
+
+
+def test_a_backfill_leaves_slots_after_the_planned_run_to_the_schedule() -> None:
+    harness = RunHarness(rules(schedule=Schedule(cron="* * * * *", jitter_seconds=3_000.0), catch_up=CatchUp.ALL))
+    harness.deploy()
+    harness.now += 5 * MINUTE
+    due = [timer.due_at for timer in harness.timers]
+    given = ScheduleContext(harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1])
+
+    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
+
+    assert due[0] > harness.now
+    assert slots_run(harness) == [-1, 0]
+
+
+def test_a_repeated_notification_changes_nothing() -> None:
+    harness = scheduled()
+    before = dict(harness.rows)
+
+    harness.deploy(changed_at=T0)
+
+    assert harness.rows == before
+
+
+def test_an_older_row_does_not_move_the_schedule_back() -> None:
+    harness = scheduled()
+    harness.pass_time(180)
+    row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
+
+    harness.decide(ScheduleChanged("flow"), ScheduleContext(row, harness.registry.rules["flow", 1]))
+    harness.pass_time(60)
+
+    assert slots_run(harness) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("policy", list(CatchUp))
+def test_after_a_gap_the_schedule_continues_as_before(policy: CatchUp) -> None:
+    harness = down_for_ten_slots(catch_up=policy)
+    count = len(slots_run(harness))
+
+    harness.pass_time(180)
+
+    assert slots_run(harness)[count:] == [11, 12, 13]
