@@ -83,6 +83,8 @@ CASES: list[tuple[str, str, int, int, str]] = [
      "key not allowed on a node of type end: 'next'"),
     ("an edge out of end", HEAD + "  z: {type: end}\n  a: {handler: e, needs: [z]}\n", 4, 6,
      "dependency on an end node: 'a' depends on 'z'"),
+    ("an empty retry on start", HEAD + "  s: {type: start, retry: {}}\n", 3, 20,
+     "key not allowed on a node of type start: 'retry'"),
     ("params on start", HEAD + "  s: {type: start, params: {}}\n", 3, 20,
      "key not allowed on a node of type start: 'params'"),
     ("a handler on end", HEAD + "  s: {type: end, handler: e}\n", 3, 18,

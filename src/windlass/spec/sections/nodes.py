@@ -261,9 +261,10 @@ def _kind_of_node(raw: RawNode, values: dict[str, Any]) -> NodeKind:
 
 def _check_marker(findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]) -> None:
     """Reject keys without a meaning on start and end nodes, which run nothing."""
-    for name in (*TASK_KEYS, MARKER_EDGES[kind]):
-        if not values.get(name):
-            continue
+    names = [name for name in TASK_KEYS if name in values]
+    if values.get(MARKER_EDGES[kind]):
+        names.append(MARKER_EDGES[kind])
+    for name in names:
         key = raw.spelling(name)
         message = f"key not allowed on a node of type {kind.value}: '{key}'"
         hint = f"remove it, or remove type: {kind.value}"
