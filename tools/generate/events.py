@@ -1,38 +1,55 @@
 """Event types for the web UI, and their reference table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tools.generate.output import Output
 from windlass.core.events import EventType, Subject
 
-OF_RUNS = (Subject.RUN, Subject.SCHEDULE)
+# The API returns the events of jobs only.
+NOT_IN_UI = (Subject.RUN, Subject.SCHEDULE)
+SUBJECTS_IN_UI = [subject for subject in Subject if subject not in NOT_IN_UI]
+
+TYPESCRIPT = """\
+// Generated from src/windlass/core/events.py by `make generate`; do not edit.
+
+interface EventDeclaration {
+  subject: %(subjects)s;
+  /** The status of the subject after the event; null if the event does not change it. */
+  status: string | null;
+  label: string;
+}
+
+/** The types of the events of jobs. */
+export const EVENTS = {
+%(events)s
+} as const satisfies Record<string, EventDeclaration>;
+
+export type EventType = keyof typeof EVENTS;
+
+/** The types that change the status of a subject. */
+export type StatusEventType<Subject extends EventDeclaration["subject"]> = {
+  [Type in EventType]: (typeof EVENTS)[Type] extends { subject: Subject; status: string } ? Type : never;
+}[EventType];
+"""
 
 
 def outputs() -> Iterator[Output]:
-    """Generate the UI's union types and the table of the reference."""
+    """Generate the UI's declarations and the table of the reference."""
     yield Output("ui/src/api/event_types.ts", _typescript())
     yield Output("docs/reference/events.md", _table(), block="event types")
 
 
 def _typescript() -> str:
-    of_jobs = [event for event in EventType if event.subject not in OF_RUNS]
-    of_runs = [event for event in EventType if event.subject in OF_RUNS]
-    return (
-        "// Generated from src/windlass/core/events.py by `make generate`; do not edit.\n\n"
-        "/** Events of jobs. */\n"
-        f"{_declarations('EventType', 'EVENT_WORDS', of_jobs)}\n"
-        "/** Events of runs and schedules. */\n"
-        f"{_declarations('RunEventType', 'RUN_EVENT_WORDS', of_runs)}"
-    )
+    subjects = " | ".join(f'"{subject}"' for subject in SUBJECTS_IN_UI)
+    events = "\n".join(_declaration(event) for event in EventType if event.subject in SUBJECTS_IN_UI)
+    return TYPESCRIPT % {"subjects": subjects, "events": events}
 
 
-def _declarations(type_name: str, words_name: str, events: Sequence[EventType]) -> str:
-    union = "\n".join(f'  | "{event.value}"' for event in events)
-    words = "\n".join(f'  {event.value}: "{event.label}",' for event in events)
-    return (
-        f"export type {type_name} =\n{union};\n\n"
-        f"export const {words_name}: Record<{type_name}, string> = {{\n{words}\n}};\n"
-    )
+def _declaration(event: EventType) -> str:
+    status = "null"
+    if event.status is not None:
+        status = f'"{event.status}"'
+    return f'  {event.value}: {{ subject: "{event.subject}", status: {status}, label: "{event.label}" }},'
 
 
 def _table() -> str:
