@@ -1,4 +1,4 @@
-"""ARCHITECTURE.md names only what exists, and every folder."""
+"""ARCHITECTURE.md and other documents name only what exists; ARCHITECTURE.md names every folder."""
 
 import ast
 import re
@@ -81,3 +81,24 @@ def test_the_table_of_folders_names_only_folders_that_exist() -> None:
 
     assert names
     assert [name for name in names if not (PACKAGE / name).is_dir()] == []
+
+
+def test_documents_name_only_modules_that_exist() -> None:
+    missing: list[str] = []
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
+        text = document.read_text(encoding="utf-8")
+        files = re.findall(r"`(\w+/[\w/]+\.(?:py|ts|tsx))`", text)
+        missing += [f"{document.name}: {file}" for file in files if not exists(file)]
+        modules = re.findall(r"`windlass\.((?:core|ports|api|engine|testing)\.[\w.]+)", text)
+        missing += [f"{document.name}: {module}" for module in modules if not is_module_or_member(module)]
+
+    assert missing == []
+
+
+def exists(file: str) -> bool:
+    return (ROOT / file).exists() or (PACKAGE / file).exists()
+
+
+def is_module_or_member(dotted: str) -> bool:
+    path = PACKAGE / dotted.replace(".", "/")
+    return path.is_dir() or any(place.with_suffix(".py").exists() for place in (path, path.parent))

@@ -1,13 +1,14 @@
 """Event types for the web UI, and their reference table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tools.generate.output import Output
 from windlass.core.events import EventType, Subject
 
+PAGE = "docs/reference/events.md"
 # The API returns the events of jobs only.
-NOT_IN_UI = (Subject.RUN, Subject.SCHEDULE)
-SUBJECTS_IN_UI = [subject for subject in Subject if subject not in NOT_IN_UI]
+OF_JOBS = (Subject.JOB, Subject.NODE, Subject.LOOP, Subject.ITERATION)
+OF_RUNS = (Subject.RUN, Subject.SCHEDULE)
 
 TYPESCRIPT = """\
 // Generated from src/windlass/core/events.py by `make generate`; do not edit.
@@ -34,14 +35,15 @@ export type StatusEventType<Subject extends EventDeclaration["subject"]> = {
 
 
 def outputs() -> Iterator[Output]:
-    """Generate the UI's declarations and the table of the reference."""
+    """Generate the UI's declarations and the tables of the reference."""
     yield Output("ui/src/api/event_types.ts", _typescript())
-    yield Output("docs/reference/events.md", _table(), block="event types")
+    yield Output(PAGE, _table(OF_JOBS), "events of jobs")
+    yield Output(PAGE, _table(OF_RUNS), "events of runs")
 
 
 def _typescript() -> str:
-    subjects = " | ".join(f'"{subject}"' for subject in SUBJECTS_IN_UI)
-    events = "\n".join(_declaration(event) for event in EventType if event.subject in SUBJECTS_IN_UI)
+    subjects = " | ".join(f'"{subject}"' for subject in OF_JOBS)
+    events = "\n".join(_declaration(event) for event in EventType if event.subject in OF_JOBS)
     return TYPESCRIPT % {"subjects": subjects, "events": events}
 
 
@@ -52,9 +54,11 @@ def _declaration(event: EventType) -> str:
     return f'  {event.value}: {{ subject: "{event.subject}", status: {status}, label: "{event.label}" }},'
 
 
-def _table() -> str:
+def _table(subjects: Sequence[Subject]) -> str:
     lines = ["| event type | about | status afterwards | `data` |", "|---|---|---|---|"]
     for event in EventType:
+        if event.subject not in subjects:
+            continue
         keys = ", ".join(f"`{key}`" for key in event.data) or "-"
         status = f"`{event.status}`" if event.status else "unchanged"
         lines.append(f"| `{event.value}` | {event.subject} | {status} | {keys} |")
