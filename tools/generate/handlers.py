@@ -67,7 +67,7 @@ def _name(param: HandlerParam) -> str:
 def _default(param: HandlerParam) -> str:
     if param.default is UNSET:
         return "required"
-    if param.default is None or isinstance(param.default, dict | list | Struct):
+    if param.default in (None, "") or isinstance(param.default, dict | list | Struct):
         return ""
     if isinstance(param.default, bool):
         return f"`{str(param.default).lower()}`"
