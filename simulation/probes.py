@@ -49,7 +49,7 @@ def lost_deadlines(jobs: Iterable[Job], now: int) -> list[Violation]:
     """Return the jobs and loops that still run although their timeout is over."""
     found: list[Violation] = []
     for job in jobs:
-        if _is_late(job.state.deadline_at, now) and not job.ended:
+        if _is_late(job.state.deadline_at, now) and not job.is_final:
             found.append(Violation("I15", job.id, "still runs after its timeout"))
         for node, loop in job.loops.items():
             if _is_late(loop.deadline_at, now):

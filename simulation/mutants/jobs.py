@@ -33,8 +33,8 @@ JOB_MUTANTS = (
     in_core(
         "a job ends while nodes are pending",
         "dispatch",
-        "elif not job.unfinished and not job.ended:",
-        "elif job.unfinished <= 1 and not job.ended:",
+        "elif not job.unfinished and not job.is_final:",
+        "elif job.unfinished <= 1 and not job.is_final:",
     ),
     in_core("run_if_skipped is ignored", "dispatch", " and not plan.run_if_skipped", ""),
     in_core("conditions are inverted", "dispatch", "holds = is_true(", "holds = not is_true("),
@@ -115,13 +115,13 @@ JOB_MUTANTS = (
     in_core(
         "a cancellation is never marked as applied",
         "completion",
-        "        turn.changes.requests.append(message.request_id)\n    if job.ended:",
-        "        pass\n    if job.ended:",
+        "        turn.changes.requests.append(message.request_id)\n    if job.is_final:",
+        "        pass\n    if job.is_final:",
     ),
     in_core(
         "a cancellation is applied without effect",
         "completion",
-        "    if job.ended:\n        return\n    reason",
+        "    if job.is_final:\n        return\n    reason",
         "    if True:\n        return\n    reason",
     ),
     in_core(
@@ -146,9 +146,9 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of an earlier round ends a retried job",
         "advance",
-        "    if turn.job.ended or message.round != state.round:\n        return\n"
+        "    if turn.job.is_final or message.round != state.round:\n        return\n"
         "    if state.deadline_at is not None and turn.now < state.deadline_at:\n",
-        "    if turn.job.ended:\n        return\n    if False:\n",
+        "    if turn.job.is_final:\n        return\n    if False:\n",
     ),
     # Rebuilding from rows
     in_core(
@@ -247,7 +247,10 @@ JOB_MUTANTS = (
         "        except Exception:\n            self.quarantined",
     ),
     in_engine(
-        "ended jobs stay in memory", "job_table", "        if job.ended:\n            self._ended.add(job_id)\n", ""
+        "finished jobs stay in memory",
+        "job_table",
+        "        if job.is_final:\n            self._finished.add(job_id)\n",
+        "",
     ),
     # Sweeps and timers
     in_engine(

@@ -35,6 +35,11 @@ _JOB_MOVES = {
 }
 # Events of a node, or of an iteration if they have an index.
 _OF_BOTH = frozenset({"worker_lost", "retry_sequence_completed"})
+_OF_LOOPS = frozenset({"iterator_started", "iterator_completed"})
+# Events that may happen in any state and change nothing.
+_WITHOUT_EFFECT = frozenset({"result_ignored"})
+# The event types that the replay has a rule for.
+REPLAYED = frozenset({*_JOB_MOVES, *_MOVES, *loops.MOVES, *_OF_LOOPS, *_WITHOUT_EFFECT})
 
 
 class ReplayedJob:
@@ -73,13 +78,16 @@ class ReplayedJob:
         self.seq = event.seq
         if self.begun_at is None:
             self.begun_at = event.at
+        if event.type not in REPLAYED:
+            self.report("I1", f"{describe(event)} has no rule in the replay; add its type to simulation/replay/job.py")
+            return
         if event.type in _JOB_MOVES:
             self._apply_to_job(event)
             return
         node = self.nodes.get(event.node_id or "")
         if node is None:
             self.report("I1", f"event {event.seq} ({event.type}) is about an unknown node {event.node_id!r}")
-        elif event.type != "result_ignored":
+        elif event.type not in _WITHOUT_EFFECT:
             self._apply_to_node(node, event)
 
     def _apply_to_node(self, node: ReplayedNode, event: Event) -> None:
@@ -94,10 +102,8 @@ class ReplayedJob:
             loops.close(self.findings, node, event)
         elif event.type == "worker_lost":
             attempts.lose(self.findings, node.own, event)
-        elif event.type in _MOVES:
-            self._move(node, event)
         else:
-            self.report("I1", f"event {event.seq} has an unknown type {event.type!r}")
+            self._move(node, event)
 
     def _complete_start_nodes(self, event: Event) -> None:
         # START completes with the job's first step and has no event of its own, unless the job ends before.

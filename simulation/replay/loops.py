@@ -16,7 +16,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import LoopPlan
 
 # event -> the states that its iteration may leave, and the state it enters
-_MOVES = {
+MOVES = {
     "iteration_dispatched": (frozenset({"pending", "waiting"}), "dispatched"),
     "iteration_started": (frozenset({"dispatched"}), "running"),
     "iteration_completed": (frozenset({"running", "waiting"}), "completed"),
@@ -87,7 +87,7 @@ def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: Repl
         attempts.lose(findings, unit, event)
         return
     before = unit.state
-    _, unit.state = _MOVES[event.type]
+    _, unit.state = MOVES[event.type]
     unit.was_just_lost = False
     match event.type:
         case "iteration_dispatched":
@@ -117,7 +117,7 @@ def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: Repl
 
 
 def _check_move(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event, *, was_lost: bool) -> None:
-    sources, _ = _MOVES[event.type]
+    sources, _ = MOVES[event.type]
     if unit.state not in sources and not was_lost:
         findings.report("I1", f"{describe(event)} in state {unit.state}")
     if loop.failed_by is not None and event.type != "iteration_cancelled":

@@ -23,8 +23,8 @@ def report(done: Task, worker_id: str = "w1") -> TaskReport:
     return TaskReport(done.task_id, done.shard, message)
 
 
-def ids(deliveries: Sequence[TaskClaim]) -> list[str]:
-    return [delivery.task.task_id for delivery in deliveries]
+def ids(claims: Sequence[TaskClaim]) -> list[str]:
+    return [claim.task.task_id for claim in claims]
 
 
 async def taken(broker: Broker, worker_id: str = "w1", limit: int = 100) -> list[str]:
@@ -164,7 +164,7 @@ async def test_returned_tasks_are_first_in_their_queue_in_order(broker: Broker) 
     second = await broker.claim("w2", QUEUES, 10, 0.0)
 
     assert ids(second) == ["a", "b", "c", "d"]
-    assert {delivery.delivery_count for delivery in second} == {1}
+    assert {claim.delivery_count for claim in second} == {1}
 
 
 async def test_only_held_tasks_can_be_returned(broker: Broker) -> None:

@@ -127,7 +127,7 @@ def _messages(chance: Random, run: _Run) -> Any:
     """Yield messages about a job; most report success."""
     yield Submitted("job")
     for _ in range(STEPS):
-        if run.job.ended and chance.random() < 0.7:
+        if run.job.is_final and chance.random() < 0.7:
             node = chance.choice([None, *run.job.plan.index])
             yield RetryRequested("job", f"r{run.now}", node)
         elif run.due and chance.random() < 0.4:

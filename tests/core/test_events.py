@@ -2,6 +2,7 @@
 
 import json
 
+from simulation.replay.job import REPLAYED
 from simulation.scenarios import prepare_seed
 from tests.core.runs.run_harness import EVERY_MINUTE, HOOK, MINUTE, RunHarness, action, rules
 from windlass.core.events import EventType, Subject
@@ -21,6 +22,12 @@ def test_a_status_after_an_event_is_a_status_of_its_subject() -> None:
     statuses[Subject.RUN] = {state.value for state in RunState}
     for event in EventType:
         assert event.status is None or event.status in statuses[event.subject]
+
+
+def test_the_replay_has_a_rule_for_every_event_type_of_a_job() -> None:
+    missing = {event.value for event in EventType if event.subject not in OF_RUNS} - REPLAYED
+
+    assert not missing, f"the replay has no rule for {sorted(missing)}; add one to simulation/replay/job.py"
 
 
 def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:

@@ -168,7 +168,7 @@ def test_a_repeated_report_of_an_iteration_is_repeated_after_its_loop_completed(
         loop.finish("each", index)
     loop.merge_outputs()
 
-    assert loop.job.ended
+    assert loop.job.is_final
     assert verdict(loop, report(1, "each", 2)) is REPEATED
     assert verdict(loop, report(2, "each", 2)) is UNKNOWN
 

@@ -12,7 +12,7 @@ from tests.engine.harness import CLOCK, Process, events_of, opened, plan, until
 from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import JobMessage, Submitted
 from windlass.engine.ids import Ids
-from windlass.engine.new_job_cache import ENDED_MAX, HINT_INPUT_BYTES_MAX, NewJobCache, hint
+from windlass.engine.new_job_cache import FINISHED_MAX, HINT_INPUT_BYTES_MAX, NewJobCache, hint
 from windlass.ports.message_codec import decode_message, encode_message
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobSnapshot
@@ -80,9 +80,9 @@ def test_hints_of_jobs_created_before_the_shard_was_taken_are_not_trusted() -> N
 
 def test_a_hint_of_a_recently_finished_job_is_not_trusted() -> None:
     cache = trusting_cache()
-    cache.remember_end(STORED.job_id)
-    for number in range(ENDED_MAX):
-        cache.remember_end(f"other{number}")
+    cache.remember_finished(STORED.job_id)
+    for number in range(FINISHED_MAX):
+        cache.remember_finished(f"other{number}")
 
     assert not cache.add_trusted(hint(STORED))
 

@@ -30,7 +30,8 @@ def main() -> int:
         text = output.render()
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
-        stale.append(output.path)
+        if output.path not in stale:
+            stale.append(output.path)
         if not check:
             path.write_text(text, encoding="utf-8")
     for name in stale:

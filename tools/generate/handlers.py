@@ -1,4 +1,4 @@
-"""The tables of built-in handlers and their params in docs/reference/handlers.md, from the handlers' declarations."""
+"""The reference of the built-in handlers, docs/reference/handlers.md, from the handlers' declarations."""
 
 import types
 from collections.abc import Iterable
@@ -6,23 +6,21 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from msgspec import UNSET, Struct
 
-from tools.generate.output import ROOT, Output
+from tools.generate.output import Output
 from windlass.handlers import builtin_handlers
 from windlass.ports.handler import Handler, HandlerParam
 
 PATH = "docs/reference/handlers.md"
+HEADING_AFTER_HANDLERS = "## Errors"
 TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "list"}
 
 
 def outputs() -> Iterable[Output]:
-    """Return the overview of all handlers, and the table of params of each handler that has a block in the document."""
+    """Return the overview of all handlers, and the section of each; a new handler gets its section at the end."""
     handlers = {handler.name: handler for handler in builtin_handlers().values()}
     yield Output(PATH, overview(handlers.values()), "handlers")
-    document = (ROOT / PATH).read_text(encoding="utf-8")
     for name, handler in sorted(handlers.items()):
-        block = f"params of {name}"
-        if f"<!-- generated: {block} -->" in document:
-            yield Output(PATH, param_table(handler.params), block)
+        yield Output(PATH, section(handler), f"handler {name}", insert_before=HEADING_AFTER_HANDLERS)
 
 
 def overview(handlers: Iterable[Handler]) -> str:
@@ -33,6 +31,18 @@ def overview(handlers: Iterable[Handler]) -> str:
         params = ", ".join(_name(param) for param in documented(handler.params)) or "any"
         rows.append(f"| {names} | {handler.summary} | {params} |")
     return "\n".join(rows)
+
+
+def section(handler: Handler) -> str:
+    """Return the heading of a handler, its aliases, its purpose and its params."""
+    purpose = handler.summary
+    if handler.aliases:
+        names = ", ".join(f"`{alias}`" for alias in handler.aliases)
+        purpose = f"{purpose} Also named {names}."
+    parts = [f"## {handler.name}", purpose]
+    if documented(handler.params):
+        parts.append(param_table(handler.params))
+    return "\n\n".join(parts)
 
 
 def param_table(params: Iterable[HandlerParam]) -> str:
@@ -57,7 +67,7 @@ def _name(param: HandlerParam) -> str:
 def _default(param: HandlerParam) -> str:
     if param.default is UNSET:
         return "required"
-    if param.default is None or isinstance(param.default, dict | list | Struct):
+    if param.default in (None, "") or isinstance(param.default, dict | list | Struct):
         return ""
     if isinstance(param.default, bool):
         return f"`{str(param.default).lower()}`"

@@ -31,7 +31,7 @@ class PreparedClaim(Struct, frozen=True):
     """The tasks of one claim, by what happens to them."""
 
     tasks: list[ClaimedTaskView]
-    deliveries: list[TaskClaim]
+    claims: list[TaskClaim]
     # Tasks whose params cannot be read, with the error.
     failed: list[tuple[Task, Failed]]
     # Ids of the tasks that go back to the queue.
@@ -39,35 +39,35 @@ class PreparedClaim(Struct, frozen=True):
 
     def abandoned(self) -> "PreparedClaim":
         """Return the claim of a worker that has disconnected: all tasks go back to the queue."""
-        task_ids = [delivery.task.task_id for delivery in self.deliveries]
+        task_ids = [claim.task.task_id for claim in self.claims]
         return PreparedClaim([], [], [], [*self.returned, *task_ids])
 
 
-async def prepare_claim(state: ApiState, deliveries: Sequence[TaskClaim]) -> PreparedClaim:
+async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> PreparedClaim:
     """Resolve the values and metadata of claimed tasks."""
-    claim = PreparedClaim([], [], [], [])
+    prepared = PreparedClaim([], [], [], [])
     metadata = TaskMetadata(state)
     remaining_bytes = ANSWER_BYTES_MAX
     time = asyncio.get_running_loop().time
     deadline = time() + CLAIM_SECONDS_MAX
-    for delivery in deliveries:
-        task = delivery.task
+    for claim in claims:
+        task = claim.task
         params: bytes | Failed = task.params
         if task.artifacts:
             if time() > deadline:
-                claim.returned.append(task.task_id)
+                prepared.returned.append(task.task_id)
                 continue
             params = await _resolved_params(state, task)
         if isinstance(params, Failed):
-            claim.failed.append((task, params))
+            prepared.failed.append((task, params))
             continue
         remaining_bytes -= len(params)
-        if remaining_bytes < 0 and claim.tasks:
-            claim.returned.append(task.task_id)
+        if remaining_bytes < 0 and prepared.tasks:
+            prepared.returned.append(task.task_id)
             continue
-        claim.tasks.append(_task_view(task, params, await metadata.of(task)))
-        claim.deliveries.append(delivery)
-    return claim
+        prepared.tasks.append(_task_view(task, params, await metadata.of(task)))
+        prepared.claims.append(claim)
+    return prepared
 
 
 async def _resolved_params(state: ApiState, task: Task) -> bytes | Failed:

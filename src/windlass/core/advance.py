@@ -99,7 +99,7 @@ def _wake(turn: Turn, message: TimerDue) -> None:
 
 def _check_job_timeout(turn: Turn, message: TimerDue) -> None:
     state = turn.job.state
-    if turn.job.ended or message.round != state.round:
+    if turn.job.is_final or message.round != state.round:
         return
     if state.deadline_at is not None and turn.now < state.deadline_at:
         turn.set_timer(state.deadline_at, "job_timeout")

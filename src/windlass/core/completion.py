@@ -30,7 +30,7 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
         turn.save_job()
     upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
     for descendant in _descendants(job, [node]):
-        if not job.is_final(descendant):
+        if not job.is_node_final(descendant):
             _end_in_failure(turn, descendant, upstream)
     if job.plan.fail_fast:
         _cancel_nodes(turn, f"node {plan.id} failed")
@@ -113,7 +113,7 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
     job = turn.job
     if message.request_id is not None:
         turn.changes.requests.append(message.request_id)
-    if job.ended:
+    if job.is_final:
         return
     reason = message.reason or "cancelled by request"
     job.state.error = json_raw({"type": "cancelled", "message": reason})
@@ -127,14 +127,14 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 def retry_job(turn: Turn, message: RetryRequested) -> None:
     """Reset failed and cancelled nodes, or a node and everything downstream. Other completed nodes keep outputs."""
     job = turn.job
-    if job.plan.runs is not None and job.ended and not message.is_by_run:
+    if job.plan.runs is not None and job.is_final and not message.is_by_run:
         # A retry by request is a run of its own, under the same constraints as any other run.
         turn.changes.arrivals.append(Arrival(job.id, message.request_id, message.from_node))
         return
     if message.request_id is not None:
         turn.changes.requests.append(message.request_id)
     nodes = _nodes_to_reset(job, message.from_node)
-    if not job.ended or not nodes:
+    if not job.is_final or not nodes:
         return
     anew = _nodes_to_run_anew(job, nodes, message.from_node)
     for node in nodes:

@@ -37,7 +37,7 @@ def dispatch_ready(turn: Turn) -> None:
         job.stalled.clear()
     if job.ready or job.filling:
         turn.changes.unfinished_turns.append(job.id)
-    elif not job.unfinished and not job.ended:
+    elif not job.unfinished and not job.is_final:
         completion.end_job(turn)
 
 

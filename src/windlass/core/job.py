@@ -120,13 +120,13 @@ class Job:
         state = self.states[node]
         return state in (_COMPLETED, _SKIPPED) or (state == _FAILED and self.plan.nodes[node].allow_failure)
 
-    def is_final(self, node: int) -> bool:
-        """Whether the node has ended."""
+    def is_node_final(self, node: int) -> bool:
+        """Whether the node has finished."""
         return self.states[node] in _FINAL_BYTES
 
     @property
-    def ended(self) -> bool:
-        """Whether the job has ended."""
+    def is_final(self) -> bool:
+        """Whether the job has finished."""
         return self.state.is_final
 
     def attempt_of(self, node: int) -> int:

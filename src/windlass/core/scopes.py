@@ -83,7 +83,7 @@ class JobScope:
         job, node = self.job, self.job.plan.index[node_id]
         view = job.values.get(node_id) or _node_view(job, node)
         # The view of a node that has not ended may still change.
-        if job.is_final(node):
+        if job.is_node_final(node):
             job.values[node_id] = view
         return view
 

@@ -23,7 +23,7 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
     priority: Priority = 0
 
     @property
-    def starts_at(self) -> int | None:
+    def scheduled_microseconds(self) -> int | None:
         """`scheduled_at` in microseconds since the epoch. InputInvalid."""
         if self.scheduled_at is None:
             return None
@@ -35,7 +35,7 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
         Of what was asked, not of what it resolves to: a moved alias or a new default does not change it.
         """
-        return digest_of((self.workflow_id, self.version, self.input_data, self.priority, self.starts_at))
+        return digest_of((self.workflow_id, self.version, self.input_data, self.priority, self.scheduled_microseconds))
 
 
 def digest_of(asked: object) -> str:

@@ -44,7 +44,7 @@ class Counters:
             return
         name = run.workflow_id if run.workflow_id in self.runs or len(self.runs) < NAMED_MAX else OTHERS
         known = self.runs.setdefault(name, RunsCounted())
-        known.ended["skipped" if run.detail.is_skipped else run.state.value] += 1
+        known.finished["skipped" if run.detail.is_skipped else run.state.value] += 1
         known.retries += metrics.retry_attempt
         known.violations += metrics.constraints_violated
         known.actions["failed"] += metrics.actions_failed

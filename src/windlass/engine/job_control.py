@@ -135,9 +135,9 @@ class EngineJobs:
     # Waiting
 
     async def wait(self, job_id: str) -> None:
-        if self._waiters.has_ended(job_id):
+        if self._waiters.has_finished(job_id):
             return
-        with self._waiters.wait_end(job_id) as end:
+        with self._waiters.wait_finished(job_id) as end:
             if not self._shards.has_job(job_id):
                 self._watcher.subscribe()
                 if JobStatus((await self._watcher.position(job_id)).status) in JOB_FINAL:
@@ -171,7 +171,7 @@ class EngineJobs:
 
     def job_changed(self, position: JobPosition) -> None:
         """Notify the waiters of a job that changed in another process."""
-        self._waiters.notify(position.job_id, has_ended=JobStatus(position.status) in JOB_FINAL)
+        self._waiters.notify(position.job_id, has_finished=JobStatus(position.status) in JOB_FINAL)
 
     def request_applied(self, request_id: str) -> None:
         """Notify the caller that waits for a request."""
@@ -193,4 +193,4 @@ class EngineJobs:
             elif done_id in self._reports:
                 self.report_applied(done_id, None)
             elif self._waiters.has_waiter(done_id) and not self._shards.has_job(done_id):
-                self._waiters.notify(done_id, has_ended=True)
+                self._waiters.notify(done_id, has_finished=True)

@@ -41,7 +41,7 @@ class JobTable:
         self._store = store
         self._plans = plans
         # Finished jobs that are still in memory.
-        self._ended: set[str] = set()
+        self._finished: set[str] = set()
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self.jobs or job_id in self.new_jobs
@@ -50,7 +50,7 @@ class JobTable:
         """Discard all jobs: the shard reloads."""
         self.jobs.clear()
         self.new_jobs.clear()
-        self._ended.clear()
+        self._finished.clear()
 
     def admit(self, job_id: str) -> None:
         """Let this owner run a job."""
@@ -114,8 +114,8 @@ class JobTable:
             self.quarantined.add(job_id)
             log.exception("job %s cannot be loaded and is quarantined", job_id)
             return None
-        if job.ended:
-            self._ended.add(job_id)
+        if job.is_final:
+            self._finished.add(job_id)
         return job
 
     async def _read(self, job_ids: Sequence[str]) -> dict[str, JobSnapshot]:
@@ -135,20 +135,20 @@ class JobTable:
 
     # Forgetting
 
-    def mark_ended(self, job_ids: Iterable[str]) -> None:
-        """Record that jobs have finished; `forget_ended` removes them."""
-        self._ended.update(job_ids)
+    def mark_finished(self, job_ids: Iterable[str]) -> None:
+        """Record that jobs have finished; `forget_finished` removes them."""
+        self._finished.update(job_ids)
 
     @property
-    def has_ended_jobs(self) -> bool:
+    def has_finished_jobs(self) -> bool:
         """Whether finished jobs are in memory."""
-        return bool(self._ended)
+        return bool(self._finished)
 
-    def forget_ended(self, uncommitted: AbstractSet[str]) -> None:
+    def forget_finished(self, uncommitted: AbstractSet[str]) -> None:
         """Remove finished jobs from memory, except those with uncommitted changes."""
-        for job_id in self._ended - uncommitted:
+        for job_id in self._finished - uncommitted:
             job = self.jobs.get(job_id)
-            if job is not None and job.ended:
+            if job is not None and job.is_final:
                 del self.jobs[job_id]
-                self.new_jobs.remember_end(job_id)
-        self._ended &= uncommitted
+                self.new_jobs.remember_finished(job_id)
+        self._finished &= uncommitted

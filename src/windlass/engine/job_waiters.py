@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from windlass.core.changes import Changes
 
-ENDED_MAX = 10_000
+FINISHED_MAX = 10_000
 
 
 class JobWaiters:
@@ -17,7 +17,7 @@ class JobWaiters:
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self._changes: dict[str, list[asyncio.Event]] = {}
         # Jobs that finished in this process recently: waiters for them need no query.
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._finished: OrderedDict[str, None] = OrderedDict()
 
     @property
     def job_ids(self) -> set[str]:
@@ -28,12 +28,12 @@ class JobWaiters:
         """Whether a job has a waiter."""
         return job_id in self._ends or job_id in self._changes
 
-    def has_ended(self, job_id: str) -> bool:
+    def has_finished(self, job_id: str) -> bool:
         """Whether a job is known to have finished."""
-        return job_id in self._ended
+        return job_id in self._finished
 
     @contextmanager
-    def wait_end(self, job_id: str) -> Generator["asyncio.Future[None]"]:
+    def wait_finished(self, job_id: str) -> Generator["asyncio.Future[None]"]:
         """Yield a future that is done once the job has finished."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.setdefault(job_id, []).append(future)
@@ -58,26 +58,26 @@ class JobWaiters:
             if not self._changes[job_id]:
                 del self._changes[job_id]
 
-    def notify(self, job_id: str, *, has_ended: bool) -> None:
+    def notify(self, job_id: str, *, has_finished: bool) -> None:
         """Notify the waiters of a job that changed, perhaps for the last time."""
         for event in self._changes.get(job_id, ()):
             event.set()
-        if has_ended:
+        if has_finished:
             self._notify_end(job_id)
 
     def notify_all(self, changes: Changes) -> None:
         """Notify the waiters of all jobs in a batch that this process has committed."""
         if self._changes:
             for job_id in changes.events.keys() & self._changes.keys():
-                self.notify(job_id, has_ended=False)
+                self.notify(job_id, has_finished=False)
         for job_id, row in changes.jobs.items():
             if row.status == "running":
-                self._ended.pop(job_id, None)
+                self._finished.pop(job_id, None)
         for job_id in changes.finished:
-            self._ended[job_id] = None
+            self._finished[job_id] = None
             self._notify_end(job_id)
-        while len(self._ended) > ENDED_MAX:
-            self._ended.popitem(last=False)
+        while len(self._finished) > FINISHED_MAX:
+            self._finished.popitem(last=False)
 
     def _notify_end(self, job_id: str) -> None:
         for future in self._ends.pop(job_id, ()):

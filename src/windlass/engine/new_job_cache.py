@@ -10,7 +10,7 @@ from windlass.core.messages import JobMessage, Submitted
 # A submit message carries its job if the input is no longer than this: it is copied several times on its way.
 HINT_INPUT_BYTES_MAX = 1_000
 # Finished jobs that are remembered: at least this many, at most twice as many.
-ENDED_MAX = 1_000
+FINISHED_MAX = 1_000
 
 
 def hint(spec: JobSpec) -> Submitted:
@@ -36,8 +36,8 @@ class NewJobCache:
         # If that is wrong (a message repeated much later, or a clock that is ahead), the first commit is rejected.
         self._trusted_after = math.inf
         # Finished jobs in two halves; the older half is dropped when the newer one is full.
-        self._ended: set[str] = set()
-        self._ended_before: set[str] = set()
+        self._finished: set[str] = set()
+        self._finished_before: set[str] = set()
 
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._specs
@@ -79,12 +79,12 @@ class NewJobCache:
         """Ignore `add_stored` for jobs whose rows are being read: from here on the shard changes them."""
         self._storing.difference_update(job_ids)
 
-    def remember_end(self, job_id: str) -> None:
+    def remember_finished(self, job_id: str) -> None:
         """Remember that a job finished here: a repeated submit message must not start it again."""
         self._specs.pop(job_id, None)
-        self._ended.add(job_id)
-        if len(self._ended) >= ENDED_MAX:
-            self._ended, self._ended_before = set(), self._ended
+        self._finished.add(job_id)
+        if len(self._finished) >= FINISHED_MAX:
+            self._finished, self._finished_before = set(), self._finished
 
     def add_trusted(self, message: JobMessage) -> bool:
         """Add the job that a submit message carries; False if it carries none or is not trusted."""
@@ -92,7 +92,7 @@ class NewJobCache:
             return False
         if message.spec.created_at <= self._trusted_after:
             return False
-        if message.job_id in self._ended or message.job_id in self._ended_before:
+        if message.job_id in self._finished or message.job_id in self._finished_before:
             return False
         self._specs[message.job_id] = message.spec
         return True

@@ -119,7 +119,7 @@ class RunCommands:
         retry = RetryRequested(command.job_id, None, command.from_node)
         job = await batch.shard.apply(retry, batch.changes, batch.now)
         run = self._registry.by_job[command.job_id]
-        if job is None or job.ended:
+        if job is None or job.is_final:
             return JobRefused(run.id, "the job has no nodes that can be run again")
         self._registry.creating[command.job_id] = job.seq
         return None

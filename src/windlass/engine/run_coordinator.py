@@ -20,7 +20,7 @@ from windlass.core.runs.decide import NO_CONTEXT, ScheduleContext, decide
 from windlass.core.runs.messages import (
     ContainerEnded,
     JobArrived,
-    JobEnded,
+    JobFinished,
     JobRefused,
     JobStarted,
     JobTriggered,
@@ -188,8 +188,8 @@ class RunCoordinator:
         while True:
             await self._decide_arrivals(batch)
             signals: list[RunSignal] = [*self._started(changes), *_ended_containers(changes)]
-            ended = [job_id for job_id in changes.finished[finished:] if job_id in self.registry.by_job]
-            signals += [_job_ended(batch.shard.jobs[job_id]) for job_id in ended]
+            of_runs = [job_id for job_id in changes.finished[finished:] if job_id in self.registry.by_job]
+            signals += [_job_finished(batch.shard.jobs[job_id]) for job_id in of_runs]
             finished = len(changes.finished)
             for signal in signals:
                 await self._decide(batch, signal)
@@ -232,7 +232,7 @@ class RunCoordinator:
 
     def _workflow_of(self, message: RunMessage | RunSignal) -> WorkflowId | None:
         match message:
-            case JobStarted() | ContainerEnded() | JobEnded():
+            case JobStarted() | ContainerEnded() | JobFinished():
                 run = self.registry.by_job.get(message.job_id)
             case JobRefused() | JobTriggered():
                 run = self.registry.find(message.run_id)
@@ -282,7 +282,7 @@ class RunCoordinator:
         """Return the signal for a job that may start or be retried; None for a repeated one."""
         plan = job.plan
         is_retry = arrival.request_id is not None
-        if job.ended is not is_retry or plan.workflow_id in self.quarantined:
+        if job.is_final is not is_retry or plan.workflow_id in self.quarantined:
             return None
         if arrival.request_id is not None:
             run_id = retry_run_id(plan.workflow_id, arrival.request_id)
@@ -325,11 +325,11 @@ class _Error(Struct, frozen=True):
     message: str = "the job failed"
 
 
-def _job_ended(job: Job) -> JobEnded:
+def _job_finished(job: Job) -> JobFinished:
     error = None
     if job.state.error is not None:
         error = msgspec.json.decode(job.state.error, type=_Error).message
     refusal = None
     if job.plan.workflow_id == WEBHOOK_WORKFLOW:
         refusal = refusal_of(job.outputs[0])
-    return JobEnded(job.id, job.state.status, error, refusal)
+    return JobFinished(job.id, job.state.status, error, refusal)

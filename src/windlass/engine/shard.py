@@ -185,7 +185,7 @@ class Shard:
                     self._dismiss(message, changes)
                     continue
             # Not for a finished job: it needs no values, and could leave the memory while they are read.
-            if (job.has_large or job.plan.has_series) and not job.ended:
+            if (job.has_large or job.plan.has_series) and not job.is_final:
                 await self._outputs.provide_for(job, message)
             try:
                 # Results of one job arrive together: it counts them all before it dispatches.
@@ -211,7 +211,7 @@ class Shard:
         job = self.jobs.get(message.job_id) or await self.table.load(message.job_id)
         if job is None:
             return None
-        if (job.has_large or job.plan.has_series) and not job.ended:
+        if (job.has_large or job.plan.has_series) and not job.is_final:
             await self._outputs.provide_for(job, message)
         advance(job, message, now, changes)
         await self._continue_with_values(job, changes, now)
@@ -300,9 +300,9 @@ class Shard:
                 await self._broker.send(shard, [Submitted(job_id)])
         if received:
             await self._broker.acknowledge(self.number, received)
-        self.table.mark_ended(changes.finished)
-        if self.table.has_ended_jobs:
-            self.table.forget_ended(self.ahead())
+        self.table.mark_finished(changes.finished)
+        if self.table.has_finished_jobs:
+            self.table.forget_finished(self.ahead())
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         """Publish tasks to workers; StaleLease if the shard has another owner."""

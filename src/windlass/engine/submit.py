@@ -106,7 +106,7 @@ class Submitter:
             priority=request.priority,
             idempotency_key=request.idempotency_key,
             request_digest=digest,
-            scheduled_at=request.starts_at,
+            scheduled_at=request.scheduled_microseconds,
             shard_key=shard_key,
         )
 

@@ -18,10 +18,10 @@ from windlass.ports.store.jobs import SubmitResult
 
 
 class RunsCounted(Struct):
-    """The runs of one workflow that ended since the process started."""
+    """The runs of one workflow that finished since the process started."""
 
     # By final state; `skipped` for runs without a job.
-    ended: Counter[str] = field(default_factory=Counter)
+    finished: Counter[str] = field(default_factory=Counter)
     # The total time of each phase.
     seconds: Counter[str] = field(default_factory=Counter)
     # By outcome: done, failed.
@@ -36,7 +36,7 @@ class CountersSnapshot(Struct, frozen=True):
     commits: int
     events: int
     tasks: int
-    # Jobs that ended, by status.
+    # Jobs that finished, by status.
     jobs: Mapping[str, int]
     # By workflow.
     runs: Mapping[str, RunsCounted]
@@ -65,7 +65,7 @@ class RunControl(Protocol):
         ...
 
     async def cancel(self, run_id: str, reason: str | None = None) -> None:
-        """Stop a run and its job; a run that has ended does not change. RunNotFound."""
+        """Stop a run and its job; a run that has finished does not change. RunNotFound."""
         ...
 
     async def redeliver(self, delivery_id: str) -> str:

@@ -105,8 +105,8 @@ class Worker:
         self._reporting: list[TaskReport] = []
         self._started_messages: list[tuple[int, TaskStarted]] = []
         self._handed_back_ids: list[str] = []
-        # Delivered to this worker and not started yet.
-        self._delivered: Sequence[str] = ()
+        # Claimed by this worker and not started yet.
+        self._claimed_ids: Sequence[str] = ()
         self._cancelled_early: OrderedDict[str, None] = OrderedDict()
         self._has_reports = asyncio.Event()
         self._has_slot = asyncio.Event()
@@ -196,25 +196,25 @@ class Worker:
             return
         taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
         while free > 0 and taken < TAKE_MAX:
-            deliveries = await self._broker.claim(self._worker_id, self._queues, free, wait_seconds)
-            self._delivered = [delivery.task.task_id for delivery in deliveries]
-            for delivery in deliveries:
-                self._start(delivery)
-            self._delivered = ()
-            if not deliveries:
+            claims = await self._broker.claim(self._worker_id, self._queues, free, wait_seconds)
+            self._claimed_ids = [claim.task.task_id for claim in claims]
+            for claim in claims:
+                self._start(claim)
+            self._claimed_ids = ()
+            if not claims:
                 break
-            # Handlers that block the event loop run now, not while undelivered tasks lack a heartbeat.
+            # Handlers that block the event loop run now, not while tasks of the next claim lack a heartbeat.
             await asyncio.sleep(0)
-            if len(deliveries) < free:
+            if len(claims) < free:
                 # The queues are empty; the next call waits for tasks.
                 break
             # Handlers that ended at once have freed their slots: receive more tasks and report them together.
-            taken, wait_seconds = taken + len(deliveries), 0.0
+            taken, wait_seconds = taken + len(claims), 0.0
             free = self._concurrency - self.running
         await asyncio.sleep(0)
 
-    def _start(self, delivery: TaskClaim) -> None:
-        task = delivery.task
+    def _start(self, claim: TaskClaim) -> None:
+        task = claim.task
         earlier = self._report_cache.get(task.task_id)
         if earlier is not None:
             self._queue_report(earlier)
@@ -257,7 +257,7 @@ class Worker:
     def _task_ids(self) -> list[str]:
         """Return the ids of all tasks of this worker; each part is copied at once for the heartbeat thread."""
         unreported = [report.task_id for report in (*self._reporting, *self._reports)]
-        return [*list(self._executor.running), *self._delivered, *unreported]
+        return [*list(self._executor.running), *self._claimed_ids, *unreported]
 
     def _hand_back(self, task_ids: Sequence[str]) -> None:
         for task_id in task_ids:

@@ -13,7 +13,7 @@ from windlass.core.runs.cron import Schedule
 from windlass.core.runs.decide import NO_CONTEXT, ScheduleContext, decide
 from windlass.core.runs.messages import (
     JobArrived,
-    JobEnded,
+    JobFinished,
     JobStarted,
     JobTriggered,
     RunMessage,
@@ -117,12 +117,12 @@ class RunHarness:
         """End a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.decide(JobEnded(job_id, status, "it broke" if status == "failed" else None))
+        self.decide(JobFinished(job_id, status, "it broke" if status == "failed" else None))
 
     def answer(self, status: str = "completed", refusal: str | None = None) -> None:
         """End the last call."""
         call = [command for command in self.commands if isinstance(command, MakeCall)][-1]
-        self.decide(JobEnded(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
+        self.decide(JobFinished(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
 
     def pass_time(self, seconds: float) -> None:
         """Advance the time and fire due timers."""

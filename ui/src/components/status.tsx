@@ -1,6 +1,7 @@
 // Status icons and labels. Each status has a text and a shape, so that color is never the only difference.
 
 import type { ReactNode } from "react";
+import type { JobStatus, NodeStatus } from "../api/types";
 
 export type Tone = "pending" | "ready" | "running" | "waiting" | "completed" | "failed" | "skipped" | "cancelled";
 
@@ -9,7 +10,7 @@ export function toneOf(status: string): Tone {
   return TONES[status] ?? "pending";
 }
 
-const TONES: Record<string, Tone> = {
+const TONES: Record<JobStatus | NodeStatus, Tone> & Record<string, Tone> = {
   pending: "pending",
   pre_run: "pending",
   ready: "ready",

@@ -1,10 +1,10 @@
 // Predicates on the status of a job.
 
-const FINISHED = new Set(["completed", "failed", "cancelled"]);
+const FINAL = new Set(["completed", "failed", "cancelled"]);
 const RETRYABLE = new Set(["failed", "cancelled"]);
 
-export function isFinished(status: string): boolean {
-  return FINISHED.has(status);
+export function isFinal(status: string): boolean {
+  return FINAL.has(status);
 }
 
 /** Whether a retry has nodes to run again. */

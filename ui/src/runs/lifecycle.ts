@@ -40,7 +40,7 @@ export const STATE_DESCRIPTIONS: Record<string, string> = {
   orphaned: "Lost its engine",
 };
 
-export function isFinished(state: string): boolean {
+export function isFinal(state: string): boolean {
   return FINAL.includes(state);
 }
 
@@ -55,7 +55,7 @@ export function lifecycleOf(run: Pick<Run, "transitions" | "state">, now: number
     attempts.at(-1)?.push({
       state: transition.state,
       at: transition.at,
-      seconds: isFinished(transition.state) ? null : Math.max(0, (until - Date.parse(transition.at)) / 1000),
+      seconds: isFinal(transition.state) ? null : Math.max(0, (until - Date.parse(transition.at)) / 1000),
       progress: progressOf(transition.state, following !== undefined),
     });
   });
@@ -66,7 +66,7 @@ export function lifecycleOf(run: Pick<Run, "transitions" | "state">, now: number
 }
 
 function progressOf(state: string, hasNext: boolean): Step["progress"] {
-  if (isFinished(state)) {
+  if (isFinal(state)) {
     return "final";
   }
   return hasNext ? "done" : "current";
@@ -85,7 +85,7 @@ function withMissingSteps(steps: Step[], attempt: number, isLast: boolean): Step
       result.push({ state, at: null, seconds: null, progress: order < furthest ? "skipped" : "not_reached" });
     }
   });
-  const end = steps.find((step) => isFinished(step.state));
+  const end = steps.find((step) => isFinal(step.state));
   if (end) {
     result.push(end);
   } else if (isLast) {

@@ -4,7 +4,7 @@ import type { Run } from "../api/types";
 import { StatusIcon, statusText, TEXT_CLASSES, toneOf } from "../components/status";
 import { useNow } from "../components/time";
 import { formatDuration, formatTimestamp } from "../lib/format";
-import { isFinished, lifecycleOf, STATE_DESCRIPTIONS, type Step } from "./lifecycle";
+import { isFinal, lifecycleOf, STATE_DESCRIPTIONS, type Step } from "./lifecycle";
 import { runStatus } from "./links";
 
 const PROGRESS_TEXT: Record<Step["progress"], string> = {
@@ -16,7 +16,7 @@ const PROGRESS_TEXT: Record<Step["progress"], string> = {
 };
 
 export function LifecycleSteps({ run }: { run: Run }) {
-  const now = useNow(isFinished(run.state) ? null : 1_000);
+  const now = useNow(isFinal(run.state) ? null : 1_000);
   const attempts = lifecycleOf(run, now);
   return (
     <div className="space-y-5 px-4 py-4">

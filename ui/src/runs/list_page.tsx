@@ -10,7 +10,7 @@ import { Duration, Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
 import { pluralize } from "../lib/format";
 import { usePagedQuery } from "../lib/use_paged_query";
-import { isFinished } from "./lifecycle";
+import { isFinal } from "./lifecycle";
 import { RunLink, runStatus } from "./links";
 import { RunsTabs } from "./runs_tabs";
 import { parseRunsSearch, RUN_STATES, type RunsSearch } from "./search";
@@ -36,7 +36,7 @@ export function ListPage() {
   const list = usePagedQuery<Run>(
     ["runs"],
     { workflow_id: filters.workflow, state: filters.state, limit: PAGE_SIZE },
-    (runs) => runs.some((run) => !isFinished(run.state) && run.state !== "pre_run"),
+    (runs) => runs.some((run) => !isFinal(run.state) && run.state !== "pre_run"),
   );
   const set = (change: Record<string, string>) =>
     void navigate({ search: (before) => parseRunsSearch({ ...before, ...change }), replace: true });

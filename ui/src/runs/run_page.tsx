@@ -14,7 +14,7 @@ import { Status, statusText } from "../components/status";
 import { Cell, RowHeader, Table } from "../components/table";
 import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
-import { isFinished } from "./lifecycle";
+import { isFinal } from "./lifecycle";
 import { LifecycleSteps } from "./lifecycle_steps";
 import { runStatus } from "./links";
 import { RunDeliveries } from "./run_deliveries";
@@ -27,14 +27,14 @@ export function RunPage() {
   const run = useQuery({
     queryKey: ["run", runId],
     queryFn: ({ signal }) => get<Run>(apiPath("runs", runId), {}, signal),
-    refetchInterval: ({ state }) => (state.data && isFinished(state.data.state) ? false : LIVE_INTERVAL_MS),
+    refetchInterval: ({ state }) => (state.data && isFinal(state.data.state) ? false : LIVE_INTERVAL_MS),
   });
   return (
     <>
       <PageHeader
         title={<span className="break-all">{runId}</span>}
         subtitle={run.data && <Status status={runStatus(run.data)} />}
-        actions={run.data && !isFinished(run.data.state) && <CancelButton runId={runId} />}
+        actions={run.data && !isFinal(run.data.state) && <CancelButton runId={runId} />}
       />
       <QueryResult query={run}>{(loaded) => <Content run={loaded} />}</QueryResult>
     </>

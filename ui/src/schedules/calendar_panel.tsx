@@ -9,7 +9,7 @@ import { Button, Panel } from "../components/controls";
 import { ErrorAlert, QueryResult } from "../components/query_result";
 import { StatusIcon, statusText } from "../components/status";
 import { formatCount } from "../lib/format";
-import { isFinished } from "../runs/lifecycle";
+import { isFinal } from "../runs/lifecycle";
 import { addMonths, dayOf, monthName, OUTCOMES, slotsByDay } from "./calendar";
 import { DaySlots } from "./day_slots";
 import { MonthGrid, OUTCOME_STATUS } from "./month_grid";
@@ -32,7 +32,7 @@ export function CalendarPanel({ schedule, upcoming }: { schedule: Schedule; upco
   const history = useQuery({
     ...runHistoryQuery(workflowId),
     refetchInterval: ({ state }) =>
-      state.data?.runs.some((run) => !isFinished(run.state) && run.state !== "pre_run")
+      state.data?.runs.some((run) => !isFinal(run.state) && run.state !== "pre_run")
         ? LIVE_INTERVAL_MS
         : IDLE_INTERVAL_MS,
   });

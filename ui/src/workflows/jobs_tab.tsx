@@ -9,7 +9,7 @@ import { QueryResult } from "../components/query_result";
 import { Status } from "../components/status";
 import { Cell, Table } from "../components/table";
 import { Duration, RelativeTime } from "../components/time";
-import { isFinished } from "../jobs/job_status";
+import { isFinal } from "../jobs/job_status";
 import { JobLink } from "../jobs/links";
 
 const JOBS_MAX = 25;
@@ -19,7 +19,7 @@ export function JobsTab({ workflow: { workflow_id: workflowId } }: { workflow: W
   const jobs = useQuery({
     ...jobsQuery({ workflow_id: workflowId, limit: JOBS_MAX }),
     refetchInterval: ({ state }) =>
-      state.data?.items.some((job) => !isFinished(job.status)) ? LIVE_INTERVAL_MS : IDLE_INTERVAL_MS,
+      state.data?.items.some((job) => !isFinal(job.status)) ? LIVE_INTERVAL_MS : IDLE_INTERVAL_MS,
   });
   return (
     <Panel

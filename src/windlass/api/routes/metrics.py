@@ -98,19 +98,19 @@ async def _worker_metrics(state: ApiState) -> list[Metric]:
 
 
 def _run_metrics(runs: Mapping[str, RunsCounted]) -> list[Metric]:
-    ended: list[tuple[Labels, float]] = []
+    finished: list[tuple[Labels, float]] = []
     seconds: list[tuple[Labels, float]] = []
     actions: list[tuple[Labels, float]] = []
     retries: list[tuple[Labels, float]] = []
     violations: list[tuple[Labels, float]] = []
     for workflow_id, counted in sorted(runs.items()):
-        ended += _samples(workflow_id, "state", counted.ended)
+        finished += _samples(workflow_id, "state", counted.finished)
         seconds += _samples(workflow_id, "phase", counted.seconds)
         actions += _samples(workflow_id, "outcome", counted.actions)
         retries.append(({"workflow_id": workflow_id}, counted.retries))
         violations.append(({"workflow_id": workflow_id}, counted.violations))
     return [
-        _counter("runs_ended", "Finished runs by final state.", ended),
+        _counter("runs_ended", "Finished runs by final state.", finished),
         _counter("run_seconds", "Seconds that runs spent in each phase.", seconds),
         _counter("run_actions", "Actions of runs by outcome.", actions),
         _counter("run_retries", "Attempts of runs after the first.", retries),

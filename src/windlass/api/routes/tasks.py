@@ -86,19 +86,19 @@ class TaskRoutes:
         else:
             seconds = float(body.wait)
         with self._claims.acquire():
-            deliveries = await self._consume(body, seconds, request)
+            claims = await self._consume(body, seconds, request)
         try:
-            claim = await prepare_claim(self._state, deliveries)
+            prepared = await prepare_claim(self._state, claims)
         except WindlassError:
-            await self._state.broker.return_tasks(body.worker_id, [delivery.task.task_id for delivery in deliveries])
+            await self._state.broker.return_tasks(body.worker_id, [claim.task.task_id for claim in claims])
             raise
-        await self._fail(body.worker_id, claim.failed)
-        if deliveries and await request.is_disconnected():
-            claim = claim.abandoned()
-        if claim.returned:
-            await self._state.broker.return_tasks(body.worker_id, claim.returned)
-        await self._report_started(body.worker_id, claim.deliveries)
-        return json_response(ClaimView(claim.tasks))
+        await self._fail(body.worker_id, prepared.failed)
+        if claims and await request.is_disconnected():
+            prepared = prepared.abandoned()
+        if prepared.returned:
+            await self._state.broker.return_tasks(body.worker_id, prepared.returned)
+        await self._report_started(body.worker_id, prepared.claims)
+        return json_response(ClaimView(prepared.tasks))
 
     async def _consume(self, body: ClaimRequest, seconds: float, request: Request) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
@@ -107,9 +107,9 @@ class TaskRoutes:
         while True:
             remaining = deadline - time()
             wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
-            deliveries = await self._state.broker.claim(body.worker_id, body.queues, body.max_tasks, wait)
-            if deliveries or remaining <= 0 or self._state.closing.is_set():
-                return deliveries
+            claims = await self._state.broker.claim(body.worker_id, body.queues, body.max_tasks, wait)
+            if claims or remaining <= 0 or self._state.closing.is_set():
+                return claims
             if time() >= next_check:
                 if await request.is_disconnected():
                     return ()
@@ -132,12 +132,12 @@ class TaskRoutes:
             )
             await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
-    async def _report_started(self, worker_id: str, deliveries: Sequence[TaskClaim]) -> None:
+    async def _report_started(self, worker_id: str, claims: Sequence[TaskClaim]) -> None:
         """Report claimed tasks as started, so that their timeouts run even if the worker disappears."""
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
-        for delivery in deliveries:
-            task = delivery.task
+        for claim in claims:
+            task = claim.task
             started = TaskStarted(
                 job_id=task.job_id,
                 node_id=task.node_id,

@@ -4,11 +4,11 @@ from datetime import datetime
 
 import click
 
-from windlass.cli.output.event_data import format_counts
+from windlass.cli.output.event_data import decode_data, format_counts, format_reason
 from windlass.cli.output.progress import JobProgress, NodeProgress
 from windlass.cli.output.text import list_names, plural
 from windlass.cli.output.times import format_seconds
-from windlass.core.events import Event, EventType
+from windlass.core.events import Event, EventType, Subject
 from windlass.core.instants import MICROSECONDS
 
 JOB_CREATED: str = EventType.JOB_CREATED
@@ -22,12 +22,14 @@ NAME_COLUMNS_MAX = 40
 # Problems have lines of their own in large jobs too, up to a limit.
 PROBLEMS = frozenset({EventType.NODE_FAILED, EventType.NODE_RETRYING, EventType.WORKER_LOST})
 PROBLEMS_LISTED_MAX = 50
-LISTED = PROBLEMS | {
-    EventType.NODE_STARTED,
-    EventType.NODE_COMPLETED,
-    EventType.NODE_SKIPPED,
-    EventType.NODE_CANCELLED,
+# Events of nodes have lines, except steps that other lines imply.
+NOT_LISTED = {
+    EventType.NODE_READY,
+    EventType.NODE_DISPATCHED,
+    EventType.CALLS_COMPLETED,
+    EventType.RESULT_IGNORED,
 }
+LISTED = {event for event in EventType if event.subject is Subject.NODE} - NOT_LISTED
 
 
 class PlainDisplay:
@@ -98,8 +100,10 @@ class PlainDisplay:
             details += f" in {format_seconds(seconds)}"
         if node.attempt > 1:
             details += f" (attempt {node.attempt})"
-        if node.message:
-            details += f": {node.message}"
+        # An event without a status is not part of the node's progress, so its reason is not in the node.
+        reason = format_reason(decode_data(event))
+        if reason:
+            details += f": {reason}"
         return details
 
     def _print_summary(self, at: int) -> None:

@@ -26,7 +26,7 @@ class AdmitJob(Struct, frozen=True):
 
 
 class RetryJob(Struct, frozen=True):
-    """Run the failed nodes of an ended job again, or a node and all after it."""
+    """Run the failed nodes of a finished job again, or a node and all after it."""
 
     job_id: JobId
     from_node: str | None = None

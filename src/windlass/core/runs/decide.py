@@ -12,7 +12,7 @@ from windlass.core.runs.commands import AdmitJob, Command
 from windlass.core.runs.messages import (
     ContainerEnded,
     JobArrived,
-    JobEnded,
+    JobFinished,
     JobRefused,
     JobStarted,
     JobTriggered,
@@ -62,7 +62,7 @@ def decide(
             run = registry.by_job.get(message.job_id)
             if run is not None:
                 lifecycle.note_container(turn, run, message.container)
-        case JobEnded():
+        case JobFinished():
             _end_job(turn, message)
         case ScheduleChanged():
             if context.schedule is not None:
@@ -170,7 +170,7 @@ def _start(turn: RunTurn, message: JobStarted) -> None:
         lifecycle.start(turn, run)
 
 
-def _end_job(turn: RunTurn, message: JobEnded) -> None:
+def _end_job(turn: RunTurn, message: JobFinished) -> None:
     run = turn.registry.by_job.get(message.job_id)
     if run is None:
         return

@@ -8,7 +8,7 @@ from windlass.core.runs import actions
 from windlass.core.runs.actions import POST_RUN_HOOK, PRE_RUN_HOOK
 from windlass.core.runs.commands import AdmitJob, CancelJob, MakeJob, RetryJob
 from windlass.core.runs.constraints import MAX_CONCURRENT_RUNS, BrokenConstraint, broken_constraints, has_checks
-from windlass.core.runs.messages import Container, JobEnded, RunWait
+from windlass.core.runs.messages import Container, JobFinished, RunWait
 from windlass.core.runs.metrics import metrics_of
 from windlass.core.runs.registry import R, Run, WorkflowRuns, bounds
 from windlass.core.runs.rows import RunMetrics
@@ -153,7 +153,7 @@ def wake_waiting(turn: RunTurn, workflow: WorkflowRuns) -> None:
     """Let waiting runs check again, in their order, until one has to keep waiting."""
     for run in workflow.waiting():
         # The launch of one run may have ended another.
-        if run.ended or not run.is_waiting:
+        if run.is_final or not run.is_waiting:
             continue
         check_again(turn, run)
         if run.is_waiting:
@@ -215,7 +215,7 @@ def start(turn: RunTurn, run: Run) -> None:
     turn.save(run)
 
 
-def end_job(turn: RunTurn, run: Run, message: JobEnded) -> None:
+def end_job(turn: RunTurn, run: Run, message: JobFinished) -> None:
     """Record that the run's job has ended or was cancelled."""
     turn.registry.creating.pop(message.job_id, None)
     if message.status == "cancelled":
@@ -359,7 +359,7 @@ def end(turn: RunTurn, run: Run, *, wake_others: bool = True) -> None:
 # Calls
 
 
-def end_call(turn: RunTurn, run: Run, message: JobEnded) -> None:
+def end_call(turn: RunTurn, run: Run, message: JobFinished) -> None:
     """Continue a run after a call that was made for it."""
     purpose = run.detail.calls.pop(message.job_id)
     turn.registry.by_job.pop(message.job_id, None)
@@ -378,7 +378,7 @@ def end_call(turn: RunTurn, run: Run, message: JobEnded) -> None:
     end_action(turn, run, ActionEvent(purpose), error)
 
 
-def _end_pre_run_hook(turn: RunTurn, run: Run, message: JobEnded, *, has_failed: bool) -> None:
+def _end_pre_run_hook(turn: RunTurn, run: Run, message: JobFinished, *, has_failed: bool) -> None:
     if run.state not in (R.CONDITION_RUNNING, R.ACTION_RUNNING):
         return
     if has_failed:
@@ -407,7 +407,7 @@ def _skip_unchecked(turn: RunTurn, run: Run, reason: str) -> None:
 def end_action(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -> None:
     """Continue a run after an action, successful or not."""
     actions.finish(turn, run, event, error)
-    if run.ended:
+    if run.is_final:
         return
     if event is not ActionEvent.CONSTRAINT_VIOLATION:
         settle(turn, run)

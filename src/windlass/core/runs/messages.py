@@ -102,8 +102,8 @@ class ContainerEnded(Struct, frozen=True):
     container: Container
 
 
-class JobEnded(Struct, frozen=True):
-    """A job ended: that of a run, or one that made a call for it."""
+class JobFinished(Struct, frozen=True):
+    """A job finished: that of a run, or one that made a call for it."""
 
     job_id: JobId
     status: str
@@ -128,4 +128,4 @@ class JobTriggered(Struct, frozen=True):
     error: str | None = None
 
 
-RunSignal = JobArrived | JobStarted | ContainerEnded | JobEnded | JobRefused | JobTriggered
+RunSignal = JobArrived | JobStarted | ContainerEnded | JobFinished | JobRefused | JobTriggered

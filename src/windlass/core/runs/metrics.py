@@ -42,7 +42,7 @@ def metrics_of(run: Run, rules: RunRules) -> RunMetrics:
         pod_start_seconds=reported.pod_start_seconds,
         exit_code=reported.exit_code,
         heartbeats=detail.heartbeats,
-        final_state=run.state.value if run.ended else None,
+        final_state=run.state.value if run.is_final else None,
         success=run.state is R.COMPLETED and not detail.is_skipped,
         error=detail.reason,
     )

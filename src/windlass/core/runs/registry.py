@@ -1,4 +1,4 @@
-"""Runs in memory: those of a shard that have not ended, by workflow, and the state of its schedules."""
+"""Runs in memory: those of a shard that have not finished, by workflow, and the state of its schedules."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ from windlass.core.runs.rules import RunRules
 from windlass.core.runs.states import RUN_FINAL, RunState
 
 # Ended runs that are remembered, because their rows may not be committed yet.
-ENDED_MAX = 10_000
+FINISHED_MAX = 10_000
 
 R = RunState
 # Runs in these states count against the limit of concurrent runs; so do runs between their attempts.
@@ -71,14 +71,14 @@ class Run:
         return RunTimer(due_at, self.workflow_id, self.id, kind)
 
     @property
-    def ended(self) -> bool:
-        """Whether it has ended."""
+    def is_final(self) -> bool:
+        """Whether it has finished."""
         return self.state in RUN_FINAL
 
     @property
     def is_busy(self) -> bool:
         """Whether it counts against the limit of concurrent runs."""
-        return self.state in BUSY or (self.attempt > 0 and not self.ended)
+        return self.state in BUSY or (self.attempt > 0 and not self.is_final)
 
     @property
     def is_planned(self) -> bool:
@@ -116,7 +116,7 @@ def _copied(detail: RunDetail) -> RunDetail:
 
 
 class WorkflowRuns:
-    """The runs of one workflow that have not ended, whether the last one succeeded, and the workflow's schedule."""
+    """The runs of one workflow that have not finished, whether the last one succeeded, and the workflow's schedule."""
 
     __slots__ = ("last_succeeded", "runs", "schedule", "workflow_id")
 
@@ -144,7 +144,7 @@ class WorkflowRuns:
 class RunRegistry:
     """All runs of a shard, as the rules need them."""
 
-    __slots__ = ("_by_id", "_ended", "by_job", "creating", "rules", "shard", "workflows")
+    __slots__ = ("_by_id", "_finished", "by_job", "creating", "rules", "shard", "workflows")
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
@@ -156,7 +156,7 @@ class RunRegistry:
         # The rules of versions in use; the engine adds those that a message needs.
         self.rules: dict[tuple[WorkflowId, int], RunRules] = {}
         self._by_id: dict[RunId, Run] = {}
-        self._ended: dict[RunId, None] = {}
+        self._finished: dict[RunId, None] = {}
 
     def clear(self) -> None:
         """Discard everything, before the rows are read again."""
@@ -165,7 +165,7 @@ class RunRegistry:
         self.creating.clear()
         self.rules.clear()
         self._by_id.clear()
-        self._ended.clear()
+        self._finished.clear()
 
     def workflow(self, workflow_id: WorkflowId) -> WorkflowRuns:
         """Return the runs of a workflow."""
@@ -175,23 +175,23 @@ class RunRegistry:
         return found
 
     def runs(self) -> Iterator[Run]:
-        """Iterate over all runs that have not ended."""
+        """Iterate over all runs that have not finished."""
         return iter(self._by_id.values())
 
     def find(self, run_id: RunId) -> Run | None:
-        """Return a run that has not ended."""
+        """Return a run that has not finished."""
         return self._by_id.get(run_id)
 
     def is_known(self, run_id: RunId) -> bool:
-        """Return whether a run exists in memory, or ended recently."""
-        return run_id in self._ended or run_id in self._by_id
+        """Return whether a run exists in memory, or finished recently."""
+        return run_id in self._finished or run_id in self._by_id
 
     def rules_of(self, run: Run) -> RunRules:
         """Return the rules of the run's version, which may be none."""
         return self.rules.get((run.workflow_id, run.version), NO_RULES)
 
     def add(self, run: Run) -> None:
-        """Add a run that has not ended."""
+        """Add a run that has not finished."""
         self._by_id[run.id] = run
         self.workflow(run.workflow_id).runs[run.id] = run
         for job_id in run.job_ids:
@@ -210,11 +210,11 @@ class RunRegistry:
             self.forget_job(job_id)
 
     def close(self, run: Run) -> None:
-        """Remove a run that has ended, and remember its id."""
+        """Remove a run that has finished, and remember its id."""
         self.remove(run)
-        self._ended[run.id] = None
-        while len(self._ended) > ENDED_MAX:
-            del self._ended[next(iter(self._ended))]
+        self._finished[run.id] = None
+        while len(self._finished) > FINISHED_MAX:
+            del self._finished[next(iter(self._finished))]
 
     def forget_job(self, job_id: JobId) -> None:
         """Ignore from now on what happens to a job."""

@@ -6,7 +6,7 @@ import { apiPath, get } from "../../api/client";
 import { jobQuery, LIVE_INTERVAL_MS, versionQuery } from "../../api/queries";
 import type { Job, Node, Page } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { stateFromApi } from "../model/api_state";
 import type { ComparedJob } from "../model/compare";
 
@@ -22,7 +22,7 @@ interface ComparedJobQuery {
 export function useComparedJob(jobId: string): ComparedJobQuery {
   const job = useQuery({
     ...jobQuery(jobId),
-    refetchInterval: ({ state }) => (state.data && !isFinished(state.data.status) ? LIVE_INTERVAL_MS : false),
+    refetchInterval: ({ state }) => (state.data && !isFinal(state.data.status) ? LIVE_INTERVAL_MS : false),
   });
   const { workflow_id: workflowId = "", version = 0, status } = job.data ?? {};
   const isLoaded = job.data !== undefined;
@@ -32,7 +32,7 @@ export function useComparedJob(jobId: string): ComparedJobQuery {
     queryKey: ["job", jobId, "nodes", status],
     queryFn: ({ signal }) => getNodes(jobId, signal),
     enabled: isLoaded,
-    refetchInterval: status && !isFinished(status) ? LIVE_INTERVAL_MS : false,
+    refetchInterval: status && !isFinal(status) ? LIVE_INTERVAL_MS : false,
   });
   const graph = useGraph(workflow.data?.definition);
   const compared = useMemo((): ComparedJob | undefined => {

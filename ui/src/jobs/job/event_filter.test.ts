@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { EventType } from "../../api/event_types";
 import type { Event } from "../../api/types";
-import { type EventFilter, eventMatcher, eventSummary, eventWords } from "./event_filter";
+import { type EventFilter, eventClass, eventMatcher, eventSummary, eventWords } from "./event_filter";
 
 const NO_FILTER: EventFilter = { type: "", node: "", text: "" };
 
@@ -37,4 +37,12 @@ test("the summary of a retry has the error, the delay and the attempt", () => {
 test("an unknown event type is shown as it is", () => {
   expect(eventWords("node_painted" as EventType)).toBe("node_painted");
   expect(eventWords("node_completed")).toBe("Node completed");
+});
+
+test("an event has the color of its status, and a neutral one without a status", () => {
+  expect(eventClass("node_completed")).toBe("text-completed");
+  expect(eventClass("job_retried")).toBe("text-running");
+  expect(eventClass("worker_lost")).toBe("text-failed");
+  expect(eventClass("result_ignored")).toBe("text-muted");
+  expect(eventClass("node_painted" as EventType)).toBe("text-muted");
 });

@@ -1,7 +1,8 @@
 // Filters and summarizes the events of a job.
 
-import { EVENT_WORDS, type EventType } from "../../api/event_types";
+import { EVENTS, type EventType } from "../../api/event_types";
 import type { Event } from "../../api/types";
+import { TEXT_CLASSES, type Tone, toneOf } from "../../components/status";
 
 export interface EventFilter {
   type: EventType | "";
@@ -25,7 +26,7 @@ function searchableText(event: Event): string {
 
 /** A newer server may send types that this version does not know. */
 export function eventWords(type: EventType): string {
-  return EVENT_WORDS[type] ?? type;
+  return EVENTS[type]?.label ?? type;
 }
 
 export function eventSummary({ data }: Event): string {
@@ -44,32 +45,19 @@ export function eventSummary({ data }: Event): string {
   return parts.filter(Boolean).join(" · ");
 }
 
-/** The text color of each event type. */
-export const EVENT_CLASSES: Record<EventType, string> = {
-  job_created: "text-muted",
-  job_started: "text-running",
-  job_completed: "text-completed",
-  job_failed: "text-failed",
-  job_cancelled: "text-cancelled",
-  job_retried: "text-waiting",
-  node_ready: "text-muted",
-  node_dispatched: "text-muted",
-  node_started: "text-running",
-  node_completed: "text-completed",
-  node_retrying: "text-waiting",
-  node_failed: "text-failed",
-  node_skipped: "text-muted",
-  node_cancelled: "text-cancelled",
-  iterator_started: "text-running",
-  iterator_completed: "text-completed",
-  iteration_dispatched: "text-muted",
-  iteration_started: "text-running",
-  iteration_completed: "text-completed",
-  iteration_retrying: "text-waiting",
-  iteration_failed: "text-failed",
-  iteration_skipped: "text-muted",
-  iteration_cancelled: "text-cancelled",
-  retry_sequence_completed: "text-waiting",
-  result_ignored: "text-muted",
-  worker_lost: "text-failed",
+/** The colors of types that differ from the color of the status, or that have no status. */
+const EVENT_TONES: Partial<Record<EventType, Tone>> = {
+  iterator_started: "running",
+  iterator_completed: "completed",
+  worker_lost: "failed",
 };
+
+/** Return the text color of an event. */
+export function eventClass(type: EventType): string {
+  const tone = EVENT_TONES[type];
+  if (tone !== undefined) {
+    return TEXT_CLASSES[tone];
+  }
+  const status = EVENTS[type]?.status;
+  return status ? TEXT_CLASSES[toneOf(status)] : "text-muted";
+}

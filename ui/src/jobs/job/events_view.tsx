@@ -9,7 +9,7 @@ import { SearchField } from "../../components/search_field";
 import { VirtualList } from "../../components/virtual_list";
 import { formatClock } from "../../lib/clock";
 import { pluralize } from "../../lib/format";
-import { EVENT_CLASSES, type EventFilter, eventMatcher, eventSummary, eventWords } from "./event_filter";
+import { type EventFilter, eventClass, eventMatcher, eventSummary, eventWords } from "./event_filter";
 import { IncrementalFilter } from "./incremental_filter";
 import type { JobViewProps } from "./job_view_props";
 import { LoadIterationsButton } from "./load_iterations_button";
@@ -138,7 +138,7 @@ function EventRow({ event, isOpen, isCurrent, onToggle, onTravel }: RowProps) {
       >
         <span className="w-10 shrink-0 text-right text-xs text-muted tabular-nums">{event.seq}</span>
         <span className="hidden shrink-0 font-mono text-xs text-muted sm:inline">{formatClock(event.timestamp)}</span>
-        <span className={`shrink-0 truncate font-medium sm:w-44 ${EVENT_CLASSES[event.event_type] ?? "text-muted"}`}>
+        <span className={`shrink-0 truncate font-medium sm:w-44 ${eventClass(event.event_type)}`}>
           {eventWords(event.event_type)}
         </span>
         {event.node_id && (

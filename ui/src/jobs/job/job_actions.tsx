@@ -10,7 +10,7 @@ import { Button, Field } from "../../components/controls";
 import { Dialog } from "../../components/dialog";
 import { ErrorAlert } from "../../components/query_result";
 import { parseJsonObject } from "../../lib/json_object";
-import { isFinished, isRetryable } from "../job_status";
+import { isFinal, isRetryable } from "../job_status";
 
 export function JobActions({ job, status, onResumed }: { job: Job; status: string; onResumed(): void }) {
   const [open, setOpen] = useState<"cancel" | "run" | null>(null);
@@ -20,7 +20,7 @@ export function JobActions({ job, status, onResumed }: { job: Job; status: strin
   });
   return (
     <>
-      {!isFinished(status) && (
+      {!isFinal(status) && (
         <Button variant="danger" onClick={() => setOpen("cancel")}>
           Cancel
         </Button>

@@ -8,7 +8,7 @@ import type { Definition, Job, NodeError, Page, Run } from "../../api/types";
 import { CopyButton } from "../../components/copy_button";
 import { Status } from "../../components/status";
 import { Duration, RelativeTime, Timestamp } from "../../components/time";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { WorkflowLink } from "../links";
 import type { JobState } from "../model/state";
 import { NodeErrorBox } from "../node/node_error_box";
@@ -59,7 +59,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
           <JobActions job={job} status={status} onResumed={onResumed} />
         </div>
       </div>
-      <ConnectionStatus isLost={isConnectionLost && !isFinished(status)} />
+      <ConnectionStatus isLost={isConnectionLost && !isFinal(status)} />
       <JobError error={error} latest={latest} />
     </header>
   );
@@ -68,7 +68,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
 /** The state of a finished job comes from the API, that of an active job from its events. */
 function currentState(job: Job, latest: JobState | null) {
   const isLive = latest !== null && latest.seq > 0;
-  if (isLive && !(isFinished(job.status) && isFinished(latest.status))) {
+  if (isLive && !(isFinal(job.status) && isFinal(latest.status))) {
     const { status, startedAt, endedAt, error } = latest;
     return { status, startedAt, endedAt, error };
   }

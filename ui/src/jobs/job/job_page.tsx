@@ -6,7 +6,7 @@ import type { Job } from "../../api/types";
 import { PageHeader, Tabs } from "../../components/controls";
 import { ErrorAlert, QueryResult } from "../../components/query_result";
 import { GraphView } from "../graph/graph_view";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { NodePanel } from "../node/node_panel";
 import { JOB_TABS, type JobSearch, type JobTab } from "../search";
 import { EventsView } from "./events_view";
@@ -132,7 +132,7 @@ interface TabProps {
 function JobView({ tab, job, view, node, onSelect, onTravel }: TabProps) {
   const { live } = view;
   // The job may be known to have ended before its events are loaded.
-  const isLive = !live.isFinished && !isFinished(job.status);
+  const isLive = !live.isFinal && !isFinal(job.status);
   switch (tab) {
     case "graph":
       return (
@@ -151,7 +151,7 @@ function JobView({ tab, job, view, node, onSelect, onTravel }: TabProps) {
     case "events":
       return <EventsView {...view} isLive={isLive} node={node} onTravel={onTravel} />;
     case "logs":
-      return <LogsView jobId={job.job_id} node={node} isLive={isLive} isJobFinished={live.isFinished} />;
+      return <LogsView jobId={job.job_id} node={node} isLive={isLive} isJobFinal={live.isFinal} />;
     case "result":
       return <ResultView job={job} />;
   }

@@ -49,7 +49,7 @@ test("stored events are loaded page by page, and the stream continues after them
   const live = createJob();
   await live.run(new AbortController().signal);
   expect(live.history.events.map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6, 7]);
-  expect(live.isFinished).toBe(true);
+  expect(live.isFinal).toBe(true);
   expect(live.connection).toBe("ended");
   expect(requested[1]).toContain("after=2");
   expect(requested[0]).toContain("limit=2500");

@@ -4,7 +4,7 @@ import { ApiError, apiPath, get } from "../../api/client";
 import { type ConnectionState, followStream } from "../../api/event_stream";
 import type { Event, Job, Node, Page } from "../../api/types";
 import { formatCount } from "../../lib/format";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import type { Graph } from "../model/graph";
 import { History } from "../model/history";
 import { FrameNotifier } from "./frame_notifier";
@@ -46,8 +46,8 @@ export class LiveJob {
     this.history = new History(graph, job);
   }
 
-  get isFinished(): boolean {
-    return isFinished(this.history.latest.status);
+  get isFinal(): boolean {
+    return isFinal(this.history.latest.status);
   }
 
   /** Load and stream events until the job ends or the signal is aborted. */

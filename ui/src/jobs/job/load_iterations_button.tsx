@@ -22,11 +22,11 @@ export function LoadIterationsButton({ live, children }: { live: LiveJob; childr
   if (live.hasIterationEvents || !live.graph.nodes.some((node) => node.isLoop)) {
     return null;
   }
-  const title = live.isFinished ? `Up to ${formatCount(ITERATION_EVENTS_MAX)} events` : "Available when the job ends";
+  const title = live.isFinal ? `Up to ${formatCount(ITERATION_EVENTS_MAX)} events` : "Available when the job ends";
   return (
     <Button
       className="!h-7 !px-2 text-xs"
-      disabled={!live.isFinished}
+      disabled={!live.isFinal}
       title={title}
       onClick={() => void live.readIterationEvents().catch(setError)}
     >

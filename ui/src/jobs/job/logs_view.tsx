@@ -17,14 +17,14 @@ interface LogsProps {
   node: string | null;
   isLive: boolean;
   /** Streaming starts again when a retry resumes the job. */
-  isJobFinished: boolean;
+  isJobFinal: boolean;
 }
 
-export function LogsView({ jobId, node, isLive, isJobFinished }: LogsProps) {
+export function LogsView({ jobId, node, isLive, isJobFinal }: LogsProps) {
   const [isAllNodes, setAllNodes] = useState(false);
   const [search, setSearch] = useState("");
   const nodeFilter = isAllNodes ? null : node;
-  const store = useLogs(jobId, nodeFilter, isJobFinished);
+  const store = useLogs(jobId, nodeFilter, isJobFinal);
   const filter = useMemo(() => new IncrementalFilter<Log>(lineMatcher(search)), [search]);
   const lines = filter.apply(store.lines);
   return (
@@ -63,8 +63,8 @@ export function LogsView({ jobId, node, isLive, isJobFinished }: LogsProps) {
 }
 
 /** The logs of one node, in a small box. */
-export function NodeLogs({ jobId, node, isLive, isJobFinished }: LogsProps & { node: string }) {
-  const store = useLogs(jobId, node, isJobFinished);
+export function NodeLogs({ jobId, node, isLive, isJobFinal }: LogsProps & { node: string }) {
+  const store = useLogs(jobId, node, isJobFinal);
   return (
     <div className={`flex flex-col isJobFinisheded-md border border-line ${store.lines.length > 0 ? "h-64" : ""}`}>
       <Lines lines={store.lines} isFiltered={false} isLive={isLive} showNode={false} />
@@ -91,7 +91,7 @@ function Lines({ lines, isFiltered, isLive, showNode }: LinesProps) {
   );
 }
 
-function useLogs(jobId: string, node: string | null, isJobFinished: boolean): LogStore {
+function useLogs(jobId: string, node: string | null, isJobFinal: boolean): LogStore {
   const store = useMemo(() => new LogStore(jobId, node ?? undefined), [jobId, node]);
   useSyncExternalStore(store.notifier.subscribe, store.notifier.version);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a resumed job has more lines
@@ -99,7 +99,7 @@ function useLogs(jobId: string, node: string | null, isJobFinished: boolean): Lo
     const controller = new AbortController();
     void store.run(controller.signal);
     return () => controller.abort();
-  }, [store, isJobFinished]);
+  }, [store, isJobFinal]);
   return store;
 }
 

@@ -4,7 +4,7 @@ import type { Job, Json } from "../../api/types";
 import { EmptyState, Panel } from "../../components/controls";
 import { CopyButton } from "../../components/copy_button";
 import { JsonTree } from "../../components/json_tree";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 
 export function ResultView({ job }: { job: Job }) {
   return (
@@ -16,7 +16,7 @@ export function ResultView({ job }: { job: Job }) {
       </Panel>
       <Panel title="Result" actions={job.result_data !== null && <CopyJson value={job.result_data} />}>
         {job.result_data === null ? (
-          <EmptyState title={isFinished(job.status) ? "No result" : "No result yet"}>
+          <EmptyState title={isFinal(job.status) ? "No result" : "No result yet"}>
             The outputs of completed nodes appear here when the job ends.
           </EmptyState>
         ) : (

@@ -82,9 +82,7 @@ export function TimeTravel({ live, at, onTravel }: TimeTravelProps) {
         }}
       />
       <Position live={live} at={at} onLive={() => onTravel(undefined)} />
-      {at !== undefined && live.isFinished && (
-        <LoadIterationsButton live={live}>Load loop progress</LoadIterationsButton>
-      )}
+      {at !== undefined && live.isFinal && <LoadIterationsButton live={live}>Load loop progress</LoadIterationsButton>}
     </div>
   );
 }
@@ -96,7 +94,7 @@ function Position({ live, at, onLive }: { live: LiveJob; at: number | undefined;
   if (at === undefined) {
     return (
       <span className={`${POSITION_CLASS} gap-1.5 text-muted`}>
-        <span className={`size-2 rounded-full ${live.isFinished ? "bg-line" : "bg-running"}`} aria-hidden="true" />
+        <span className={`size-2 rounded-full ${live.isFinal ? "bg-line" : "bg-running"}`} aria-hidden="true" />
         {presentText(live)}
       </span>
     );
@@ -105,7 +103,7 @@ function Position({ live, at, onLive }: { live: LiveJob; at: number | undefined;
     <span className={`${POSITION_CLASS} gap-2`}>
       <span className="min-w-0 truncate tabular-nums">{positionText(live, at)}</span>
       <Button variant="primary" className="ml-auto !h-6 !px-2 text-xs" onClick={onLive}>
-        {live.isFinished ? "Last event" : "Live"}
+        {live.isFinal ? "Last event" : "Live"}
       </Button>
     </span>
   );
@@ -116,7 +114,7 @@ function presentText(live: LiveJob): string {
   if (!live.isLoaded) {
     return `Loading, ${events}`;
   }
-  return live.isFinished ? `Ended, ${events}` : `Live, ${events}`;
+  return live.isFinal ? `Ended, ${events}` : `Live, ${events}`;
 }
 
 function positionText(live: LiveJob, at: number | undefined): string {

@@ -7,7 +7,7 @@ import { FILL_CLASSES, StatusIcon, toneOf } from "../../components/status";
 import { useNow } from "../../components/time";
 import { formatDuration } from "../../lib/format";
 import { useWidth } from "../../lib/use_width";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { type Bar, buildGantt, type Gantt, type GanttRow } from "../model/gantt";
 import type { JobViewProps } from "./job_view_props";
 import { type Tick, ticks } from "./timeline_ticks";
@@ -25,7 +25,7 @@ interface TimelineProps extends JobViewProps {
 }
 
 export function Timeline({ live, state, at, version, selected, onSelect }: TimelineProps) {
-  const isLive = at === undefined && !isFinished(state.status);
+  const isLive = at === undefined && !isFinal(state.status);
   const currentTime = useNow(isLive ? 250 : null);
   // In the past, the time of the event is now.
   const now = isLive ? Date.now() : Date.parse(state.at ?? "") || currentTime;

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
 import { jobQuery, versionQuery } from "../../api/queries";
 import type { Job, Workflow } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { LiveJob } from "./live_job";
 
 export interface JobWithEvents {
@@ -41,14 +41,14 @@ export function useJob(jobId: string): JobWithEvents {
     // Reload the job when it ends, for its result.
     const { queryKey } = jobQuery(jobId);
     const apiStatus = queryClient.getQueryData(queryKey)?.status;
-    if (liveStatus && isFinished(liveStatus) && apiStatus && !isFinished(apiStatus)) {
+    if (liveStatus && isFinal(liveStatus) && apiStatus && !isFinal(apiStatus)) {
       void queryClient.invalidateQueries({ queryKey, exact: true });
     }
   }, [liveStatus, jobId, queryClient]);
   const status = job.data?.status;
   useEffect(() => {
     // The job was resumed elsewhere.
-    if (live?.isLoaded && live.connection === "ended" && status && !isFinished(status) && controller.current) {
+    if (live?.isLoaded && live.connection === "ended" && status && !isFinal(status) && controller.current) {
       void live.resume(controller.current.signal);
     }
   }, [live, status]);

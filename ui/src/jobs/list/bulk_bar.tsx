@@ -6,7 +6,7 @@ import { apiPath, send } from "../../api/client";
 import type { Job } from "../../api/types";
 import { Button } from "../../components/controls";
 import { pluralize } from "../../lib/format";
-import { isFinished, isRetryable } from "../job_status";
+import { isFinal, isRetryable } from "../job_status";
 import { shortId } from "../links";
 import { type Failure, sendAll } from "./bulk_requests";
 
@@ -38,7 +38,7 @@ export function BulkBar({ selected, onClear }: { selected: Job[]; onClear(): voi
   if (selected.length === 0) {
     return null;
   }
-  const active = selected.filter((job) => !isFinished(job.status));
+  const active = selected.filter((job) => !isFinal(job.status));
   const retryable = selected.filter((job) => isRetryable(job.status));
   return (
     <div className={BAR_CLASS}>

@@ -1,7 +1,7 @@
 // Chooses the job whose graph is shown above the list.
 
 import type { Job } from "../../api/types";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 
 /** Keep the current job until it ends and another runs. `jobs` are sorted newest first. */
 export function chooseFeaturedJob(
@@ -9,7 +9,7 @@ export function chooseFeaturedJob(
   jobs: readonly Pick<Job, "job_id" | "status">[],
 ): string | null {
   const current = jobs.find((job) => job.job_id === currentId);
-  if (current && !isFinished(current.status)) {
+  if (current && !isFinal(current.status)) {
     return currentId;
   }
   const running = jobs.find((job) => job.status === "running");

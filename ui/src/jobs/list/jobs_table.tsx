@@ -5,7 +5,7 @@ import { ScrollBox } from "../../components/scroll_box";
 import { FILL_CLASSES, Status, StatusIcon, statusText, toneOf } from "../../components/status";
 import { Duration, RelativeTime, useNow } from "../../components/time";
 import { secondsBetween } from "../../lib/format";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import { JobLink, WorkflowLink } from "../links";
 
 const PREVIEW_LENGTH = 80;
@@ -18,7 +18,7 @@ interface Selection {
 }
 
 export function JobsTable({ jobs, selection }: { jobs: Job[]; selection: Selection }) {
-  const isLive = jobs.some((job) => !isFinished(job.status));
+  const isLive = jobs.some((job) => !isFinal(job.status));
   const now = useNow(isLive ? 1_000 : null);
   const longest = Math.max(0.001, ...jobs.map((job) => secondsBetween(job.started_at, job.completed_at, now) ?? 0));
   const allSelected = jobs.every((job) => selection.selected.has(job.job_id));

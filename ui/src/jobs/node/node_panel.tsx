@@ -10,7 +10,7 @@ import { Status, StatusIcon } from "../../components/status";
 import { Duration, Timestamp } from "../../components/time";
 import type { JobViewProps } from "../job/job_view_props";
 import { NodeLogs } from "../job/logs_view";
-import { isFinished } from "../job_status";
+import { isFinal } from "../job_status";
 import type { GraphNode } from "../model/graph";
 import type { LoopCounts, NodeState } from "../model/state";
 import { AttemptsTable, Countdown } from "./attempts_table";
@@ -67,7 +67,7 @@ function Sections(props: NodePanelProps & { node: GraphNode; nodeState: NodeStat
     <div className="space-y-4 p-4">
       <NodeDetails nodeState={nodeState} until={until} />
       {nodeState.error && <NodeErrorBox error={nodeState.error} />}
-      {!isPast && live.isFinished && <RetryButtons {...props} />}
+      {!isPast && live.isFinal && <RetryButtons {...props} />}
       {nodeState.loop && (
         <LoopSection
           jobId={jobId}
@@ -83,13 +83,7 @@ function Sections(props: NodePanelProps & { node: GraphNode; nodeState: NodeStat
       <Neighbors props={props} node={node} onSelect={onSelect} />
       {node.kind === "task" && (
         <Collapsible title="Logs">
-          <NodeLogs
-            key={node.id}
-            jobId={jobId}
-            node={node.id}
-            isLive={!live.isFinished}
-            isJobFinished={live.isFinished}
-          />
+          <NodeLogs key={node.id} jobId={jobId} node={node.id} isLive={!live.isFinal} isJobFinal={live.isFinal} />
         </Collapsible>
       )}
     </div>
@@ -146,7 +140,7 @@ function RetryButtons({
   });
   const failedCount = (nodeState.loop?.failed ?? 0) + (nodeState.loop?.cancelled ?? 0);
   const hasFailedIterations = node.isLoop && failedCount > 0 && nodeState.status !== "completed";
-  if (node.kind !== "task" || !isFinished(live.history.latest.status)) {
+  if (node.kind !== "task" || !isFinal(live.history.latest.status)) {
     return null;
   }
   return (
