@@ -17,7 +17,6 @@ from windlass.api.requests import (
     Cursor,
     Duration,
     Flag,
-    Id,
     parse_duration,
     path_id,
     read_json,
@@ -26,6 +25,7 @@ from windlass.api.requests import (
 )
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
+from windlass.core.fields import Id, whole
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
@@ -42,7 +42,7 @@ WAIT_SECONDS_MAX = 60.0
 NODES_SHOWN_MAX = 10_000
 
 # The start of an id, or an idempotency key.
-Search = Annotated[str, Meta(pattern="^[!-~]{1,128}$", max_length=128)]
+Search = Annotated[str, Meta(pattern=whole("[!-~]{1,128}"), max_length=128)]
 
 _cancel = msgspec.json.Decoder(CancelRequest)
 

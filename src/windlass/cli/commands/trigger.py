@@ -69,7 +69,7 @@ def command(
 
 
 def _parse_version(version: str | None) -> int | str | None:
-    if version is not None and version.isdigit():
+    if version is not None and version.isdecimal():
         return int(version)
     return version
 
