@@ -57,6 +57,9 @@ def test_values_are_given_by_the_names_of_the_parameters() -> None:
     ("{schedule_mark_arrays given}", POSTGRES, "windlass_texts(given[1]), given[2]::bigint[], given[3]::bigint[]"),
     ("a {in_texts :ids}", SQLITE, "a in (select value from json_each(:ids))"),
     ("a {in_integers :ids}", POSTGRES, "a = any (:ids::integer[])"),
+    ("{job_filter}", SQLITE, "(:status is null or status = :status)"),
+    ("{job_filter}", POSTGRES, "(:status::text is null or status = :status::text)"),
+    ("{job_filter_is_unset}", SQLITE, ":status is null"),
     ("{greatest}(1, 2)", SQLITE, "max(1, 2)"),
     ("array '{}'", POSTGRES, "array '{}'"),
 ])  # fmt: skip

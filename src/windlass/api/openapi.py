@@ -135,9 +135,18 @@ def _fields(place: str, struct: type[Struct]) -> Iterator[Json]:
     schema = components[struct.__name__]
     required: list[str] = schema.get("required", [])
     for name, field in schema["properties"].items():
+        schema_of_text = _without_null(field)
         # An enumeration is a reference to a component; parameters contain their schema instead.
-        inlined = components.get(field.get("$ref"), field)
+        inlined = components.get(schema_of_text.get("$ref", ""), schema_of_text)
         yield {"name": name, "in": place, "required": name in required, "schema": inlined}
+
+
+def _without_null(field: Json) -> Json:
+    """Return the schema of a parameter that is sent; one that is not sent has the default None."""
+    options = [option for option in field.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) == 1:
+        return options[0]
+    return field
 
 
 def _responses(operation: Operation, schemas: Schemas) -> Iterator[tuple[str, Json]]:

@@ -67,7 +67,8 @@ def path_version(request: Request, name: str) -> int:
 def read_query(request: Request, query_type: type[T]) -> T:
     """Return the query parameters; HttpProblem if one is unknown, repeated or invalid."""
     given: dict[str, str] = {}
-    known = [field.encode_name for field in msgspec.structs.fields(cast("type[Struct]", query_type))]
+    fields = msgspec.structs.fields(cast("type[Struct]", query_type))
+    known = [field.encode_name for field in fields]
     for name, value in request.query_params.multi_items():
         if name not in known:
             raise _unknown_parameter(name, known)
@@ -75,7 +76,7 @@ def read_query(request: Request, query_type: type[T]) -> T:
             raise invalid(name, f"repeated parameter: {quoted(name)}", "send it once")
         given[name] = value
     try:
-        return msgspec.convert(given, query_type, strict=False)
+        query = msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`")
@@ -83,6 +84,11 @@ def read_query(request: Request, query_type: type[T]) -> T:
         if name in given:
             message = f"invalid value {quoted(given[name])}: {message}"
         raise invalid(name, message) from None
+    for field in fields:
+        # msgspec reads the text `null` as None where a field accepts it.
+        if field.encode_name in given and getattr(query, field.name) is None:
+            raise invalid(field.encode_name, f"invalid value {quoted(given[field.encode_name])}", "omit it for all")
+    return query
 
 
 def reject_query(request: Request) -> None:

@@ -25,4 +25,4 @@ IDEMPOTENCY_KEY = click.option(
 )
 WAIT = click.option("--wait", is_flag=True, help="Follow the job until it finishes; exit code 1 unless it completes.")
 CURSOR = click.option("--cursor", metavar="CURSOR", help="Continue after a page: its next_cursor.")
-WORKFLOW_FILTER = click.option("--workflow", metavar="ID", help="Only those of this workflow.")
+WORKFLOW_FILTER = click.option("--workflow", "workflow_id", metavar="ID", help="Only those of this workflow.")

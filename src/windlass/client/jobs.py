@@ -1,7 +1,7 @@
 """Jobs of a server: `client.jobs`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -29,6 +29,17 @@ _SUBMIT = ErrorTypes(not_found=WorkflowNotFound, invalid=InputInvalid)
 _JOB = ErrorTypes(not_found=JobNotFound)
 
 Streamed = TypeVar("Streamed", wire.EventView, wire.LogView)
+
+
+class JobListOptions(TypedDict, total=False):
+    """The filter and page of a list of jobs."""
+
+    workflow_id: str | None
+    status: str | None
+    # The start of the id of a job or of a deployed workflow, or a whole idempotency key.
+    search: str | None
+    limit: int | None
+    cursor: str | None
 
 
 class Jobs:
@@ -66,17 +77,9 @@ class Jobs:
         body = wire.BatchRequest([*jobs])
         return await self._connection.call("POST", "/jobs/batch", wire.BatchView, _SUBMIT, body=body)
 
-    async def page(
-        self,
-        *,
-        workflow_id: str | None = None,
-        status: str | None = None,
-        search: str | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> wire.Page[wire.JobView]:
-        """Return one page of jobs, newest first. `search` is the start of an id, or an idempotency key."""
-        params = query(workflow_id=workflow_id, status=status, search=search, limit=limit, cursor=cursor)
+    async def page(self, **options: Unpack[JobListOptions]) -> wire.Page[wire.JobView]:
+        """Return one page of jobs, newest first."""
+        params = query(**options)
         return await self._connection.call("GET", "/jobs", wire.Page[wire.JobView], params=params)
 
     async def get(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.JobView:

@@ -1,7 +1,7 @@
 """Routes of jobs, except submits."""
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -26,7 +26,7 @@ from windlass.api.requests import (
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.fields import Id, whole
-from windlass.core.jobs import JobRecord
+from windlass.core.jobs import JobRecord, JobSelection
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import is_finished, job_view
@@ -47,11 +47,9 @@ Search = Annotated[str, Meta(pattern=whole("[!-~]{1,128}"), max_length=128)]
 _cancel = msgspec.json.Decoder(CancelRequest)
 
 
-class JobsQuery(Struct, forbid_unknown_fields=True):
+class JobsQuery(JobSelection, frozen=True, forbid_unknown_fields=True):
     """The filter and page of a list of jobs."""
 
-    workflow_id: Id | UnsetType = UNSET
-    status: Literal["pending", "running", "completed", "failed", "cancelled"] | UnsetType = UNSET
     search: Search | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
@@ -81,11 +79,10 @@ class JobRoutes:
         query = read_query(request, JobsQuery)
         rows = await self._state.store.jobs.list(
             JobFilter(
-                workflow_id=query.workflow_id or None,
-                status=query.status or None,
                 before=decode_cursor(query.cursor, tuple[int, str]),
                 limit=query.limit + 1,
                 search=query.search or None,
+                **query.selected(),
             )
         )
         page, next_cursor = paginate(rows, query.limit, _cursor)
