@@ -31,6 +31,17 @@ _JOB = ErrorTypes(not_found=JobNotFound)
 Streamed = TypeVar("Streamed", wire.EventView, wire.LogView)
 
 
+class SubmitOptions(TypedDict, total=False):
+    """How to start a job: the optional fields of a request."""
+
+    # A number or an alias.
+    version: int | str | None
+    idempotency_key: str | None
+    # An ISO instant.
+    scheduled_at: str | None
+    priority: int
+
+
 class JobListOptions(TypedDict, total=False):
     """The filter and page of a list of jobs."""
 
@@ -52,24 +63,13 @@ class Jobs:
         self,
         workflow_id: str,
         input_data: Mapping[str, Any] | None = None,
-        *,
-        version: int | str | None = None,
-        idempotency_key: str | None = None,
-        scheduled_at: str | None = None,
-        priority: int = 0,
+        **options: Unpack[SubmitOptions],
     ) -> wire.SubmittedView:
         """Start a job; it is durable on return. WorkflowNotFound, InputInvalid, IdempotencyConflict.
 
         After ResponseLost the job may or may not exist; sent again with the same `idempotency_key`, it exists once.
         """
-        body = wire.SubmitRequest(
-            workflow_id=workflow_id,
-            input_data=dict(input_data or {}),
-            version=version,
-            idempotency_key=idempotency_key,
-            scheduled_at=scheduled_at,
-            priority=priority,
-        )
+        body = wire.SubmitRequest(workflow_id, dict(input_data or {}), **options)
         return await self._connection.call("POST", "/jobs", wire.SubmittedView, _SUBMIT, body=body)
 
     async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchView:

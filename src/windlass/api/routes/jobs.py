@@ -27,11 +27,12 @@ from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.fields import Id, whole
 from windlass.core.jobs import JobRecord, JobSelection
+from windlass.core.submit_request import rerun_request
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import is_finished, job_view
 from windlass.views.outputs import NULL, OutputReader
-from windlass.wire import CancelRequest, JobView, Page, SubmitRequest, SubmittedView
+from windlass.wire import CancelRequest, JobView, Page, SubmittedView
 
 TAG = "jobs"
 PAGE = 50
@@ -152,11 +153,7 @@ class JobRoutes:
         """Start a new job of the same version with the same input."""
         reject_query(request)
         job = await self._state.store.jobs.get(path_id(request, "job_id"))
-        spec = job.spec
-        submit = SubmitRequest(
-            spec.workflow_id, msgspec.json.decode(spec.input), version=spec.version, priority=spec.priority
-        )
-        return submitted_response(await self._state.control.jobs.submit(submit))
+        return submitted_response(await self._state.control.jobs.submit(rerun_request(job.spec)))
 
 
 def _cursor(job: JobRecord) -> str:
