@@ -1,5 +1,7 @@
 """The places that a new field of a job needs are complete: "How to add" in CONTRIBUTING.md lists them."""
 
+import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from tests.engine.harness import Process, opened, plan
 from windlass.api.routes.jobs import JobsQuery
 from windlass.cli.commands import jobs as jobs_command
 from windlass.cli.commands import trigger as trigger_command
-from windlass.client.jobs import JobListOptions, SubmitOptions
+from windlass.client.jobs import Jobs
 from windlass.core.ids import JobId, WorkflowId
 from windlass.core.jobs import JobRecord, JobSelection, JobSpec, JobState
 from windlass.core.states import JobStatus
@@ -57,6 +59,10 @@ def fields_of(struct: type[msgspec.Struct]) -> dict[str, msgspec.inspect.Field]:
     described = msgspec.inspect.type_info(struct)
     assert isinstance(described, msgspec.inspect.StructType)
     return {field.name: field for field in described.fields}
+
+
+def parameters_of(method: Callable[..., Any]) -> set[str]:
+    return {*inspect.signature(method).parameters} - {"self"}
 
 
 def options_of(command: click.Command) -> set[str | None]:
@@ -107,7 +113,7 @@ async def test_a_job_has_every_field_of_its_request(tmp_path: Path) -> None:
 def test_the_client_and_the_command_take_every_field_of_a_request() -> None:
     fields = {*SubmitRequest.__struct_fields__}
 
-    assert {*SubmitOptions.__annotations__} == fields - {"workflow_id", "input_data"}
+    assert parameters_of(Jobs.submit) == fields
     assert fields - options_of(trigger_command.command) == NOT_AN_OPTION.keys() - {"workflow_id"}
 
 
@@ -129,5 +135,8 @@ def test_every_list_of_jobs_has_the_parameters_of_the_selection(dialect: Dialect
     assert wanted <= {*queries(dialect)[query].parameters}
 
 
-def test_the_client_takes_every_parameter_of_the_list() -> None:
-    assert {*JobListOptions.__annotations__} == {*JobsQuery.__struct_fields__}
+def test_the_api_takes_the_selection_and_the_client_every_other_parameter_of_the_list() -> None:
+    assert issubclass(JobsQuery, JobSelection)
+    assert parameters_of(Jobs.page) - {"selection"} == {*JobsQuery.__struct_fields__} - {
+        *JobSelection.__struct_fields__
+    }

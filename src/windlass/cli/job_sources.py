@@ -154,7 +154,7 @@ class ServerJobs:
         """Return a page of jobs."""
 
         async def read_page(limit: int, cursor: str | None) -> Page[JobView]:
-            return await self._client.jobs.page(limit=limit, cursor=cursor, **selection.selected())
+            return await self._client.jobs.page(selection, limit=limit, cursor=cursor)
 
         return await read_pages(read_page, selection.limit, selection.cursor)
 

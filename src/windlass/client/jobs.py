@@ -1,7 +1,7 @@
 """Jobs of a server: `client.jobs`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -16,12 +16,14 @@ from windlass.core.errors import (
     StoreUnavailable,
     WorkflowNotFound,
 )
+from windlass.core.jobs import JobSelection
 
 # Outputs may have many megabytes and come from an object store.
 OUTPUT_SECONDS_MAX = 300.0
 # The server holds a long poll for at most this long; `wait` sends the next one.
 POLL_SECONDS_MAX = 30.0
 
+ALL_JOBS = JobSelection()
 FINAL_STATES = frozenset({"completed", "failed", "cancelled"})
 FINAL_EVENTS = frozenset({"job_completed", "job_failed", "job_cancelled"})
 
@@ -29,28 +31,6 @@ _SUBMIT = ErrorTypes(not_found=WorkflowNotFound, invalid=InputInvalid)
 _JOB = ErrorTypes(not_found=JobNotFound)
 
 Streamed = TypeVar("Streamed", wire.EventView, wire.LogView)
-
-
-class SubmitOptions(TypedDict, total=False):
-    """How to start a job: the optional fields of a request."""
-
-    # A number or an alias.
-    version: int | str | None
-    idempotency_key: str | None
-    # An ISO instant.
-    scheduled_at: str | None
-    priority: int
-
-
-class JobListOptions(TypedDict, total=False):
-    """The filter and page of a list of jobs."""
-
-    workflow_id: str | None
-    status: str | None
-    # The start of the id of a job or of a deployed workflow, or a whole idempotency key.
-    search: str | None
-    limit: int | None
-    cursor: str | None
 
 
 class Jobs:
@@ -63,13 +43,24 @@ class Jobs:
         self,
         workflow_id: str,
         input_data: Mapping[str, Any] | None = None,
-        **options: Unpack[SubmitOptions],
+        *,
+        version: int | str | None = None,
+        idempotency_key: str | None = None,
+        scheduled_at: str | None = None,
+        priority: int = 0,
     ) -> wire.SubmittedView:
         """Start a job; it is durable on return. WorkflowNotFound, InputInvalid, IdempotencyConflict.
 
         After ResponseLost the job may or may not exist; sent again with the same `idempotency_key`, it exists once.
         """
-        body = wire.SubmitRequest(workflow_id, dict(input_data or {}), **options)
+        body = wire.SubmitRequest(
+            workflow_id=workflow_id,
+            input_data=dict(input_data or {}),
+            version=version,
+            idempotency_key=idempotency_key,
+            scheduled_at=scheduled_at,
+            priority=priority,
+        )
         return await self._connection.call("POST", "/jobs", wire.SubmittedView, _SUBMIT, body=body)
 
     async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchView:
@@ -77,9 +68,16 @@ class Jobs:
         body = wire.BatchRequest([*jobs])
         return await self._connection.call("POST", "/jobs/batch", wire.BatchView, _SUBMIT, body=body)
 
-    async def page(self, **options: Unpack[JobListOptions]) -> wire.Page[wire.JobView]:
-        """Return one page of jobs, newest first."""
-        params = query(**options)
+    async def page(
+        self,
+        selection: JobSelection = ALL_JOBS,
+        *,
+        search: str | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> wire.Page[wire.JobView]:
+        """Return one page of jobs, newest first. `search` is the start of an id, or an idempotency key."""
+        params = query(search=search, limit=limit, cursor=cursor, **selection.selected())
         return await self._connection.call("GET", "/jobs", wire.Page[wire.JobView], params=params)
 
     async def get(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.JobView:
