@@ -57,9 +57,6 @@ def test_values_are_given_by_the_names_of_the_parameters() -> None:
     ("{schedule_mark_arrays given}", POSTGRES, "windlass_texts(given[1]), given[2]::bigint[], given[3]::bigint[]"),
     ("a {in_texts :ids}", SQLITE, "a in (select value from json_each(:ids))"),
     ("a {in_integers :ids}", POSTGRES, "a = any (:ids::integer[])"),
-    ("{job_filter}", SQLITE, "(:status is null or status = :status)"),
-    ("{job_filter}", POSTGRES, "(:status::text is null or status = :status::text)"),
-    ("{job_filter_is_unset}", SQLITE, ":status is null"),
     ("{greatest}(1, 2)", SQLITE, "max(1, 2)"),
     ("array '{}'", POSTGRES, "array '{}'"),
 ])  # fmt: skip
@@ -85,3 +82,10 @@ def test_a_view_has_the_columns_of_the_nodes_table() -> None:
     columns = [[row[1] for row in connection.execute(f"pragma table_info({name})")] for name in ("nodes", "node_list")]
 
     assert sorted(columns[0]) == sorted(columns[1])
+
+
+def test_a_list_of_jobs_is_filtered_by_every_value_that_is_set() -> None:
+    assert "(:status is null or status = :status)" in filled("{job_filter}", SQLITE)
+    assert "(:status::text is null or status = :status::text)" in filled("{job_filter}", POSTGRES)
+    assert ":status is null" in filled("{job_filter_is_unset}", SQLITE)
+    assert "workflow_id" not in filled("{job_filter} {job_filter_is_unset}", SQLITE)
