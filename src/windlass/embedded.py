@@ -109,7 +109,7 @@ class Embedded:
     async def resumable(self, workflow_id: str) -> JobRecord | None:
         """Return the newest unfinished job of a workflow."""
         found: list[JobRecord] = []
-        for status in ("pending", "running"):
+        for status in (JobStatus.PENDING, JobStatus.RUNNING):
             found.extend(await self.store.jobs.list(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
         return max(found, key=lambda job: (job.spec.created_at, job.spec.job_id), default=None)
 

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from windlass.core.errors import Problem, SettingsInvalid
+from windlass.core.fields import whole
 from windlass.core.redaction import MASK, redact_url
 from windlass.core.templates.json_values import nearest
 
@@ -128,7 +129,7 @@ class ArtifactSettings(Struct, frozen=True):
     """Outputs that are too large for the database."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=r"^(file:///[^?#]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#]*)?)$")] | None,
+        Annotated[str, Meta(pattern=whole(r"(file:///[^?#\r\n]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#\r\n]*)?)"))] | None,
         Meta(
             description="where outputs above 256 KiB are stored: `file:///…` or `s3://bucket/prefix`",
             extra={"default": "the directory `artifacts` next to the SQLite file, or the PostgreSQL database"},
@@ -156,7 +157,7 @@ class LlmSettings(Struct, frozen=True):
     """Defaults of `llm` nodes."""
 
     base_url: Annotated[
-        Annotated[str, Meta(pattern=r"^https?://[^\s?#]+$")] | None,
+        Annotated[str, Meta(pattern=whole(r"https?://[^\s?#]+"))] | None,
         Meta(description="the server for `llm` nodes without a `base_url`, such as `https://host/v1`"),
     ] = None
     api_key: Annotated[FilePath | None, Meta(description="its key; sent only to that server")] = None
@@ -177,12 +178,12 @@ class KubernetesSettings(Struct, frozen=True):
     instance: Annotated[
         str,
         Meta(
-            pattern=r"^[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$",
+            pattern=whole(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"),
             description="distinguishes installations in one namespace",
         ),
     ] = "default"
     namespace: Annotated[
-        Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")] | None,
+        Annotated[str, Meta(pattern=whole(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"))] | None,
         Meta(
             description="where Jobs are created",
             extra={"default": "that of the context or the service account"},
@@ -232,7 +233,7 @@ class ServerSettings(Struct, frozen=True):
     """The API server, and where commands find it."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=r"^https?://[^/\s]+/?$")] | None,
+        Annotated[str, Meta(pattern=whole(r"https?://[^/\s]+/?"))] | None,
         Meta(description="the server that commands use, such as `http://127.0.0.1:8470`; also `--server`"),
     ] = None
     host: Annotated[str, Meta(min_length=1, max_length=255, description="listen address of `dev` and `server`")] = (

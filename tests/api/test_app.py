@@ -127,6 +127,13 @@ async def test_the_openapi_document_lists_every_route_with_its_policy(
     assert openapi_document(system.app.routes, "0.0.0") == described
 
 
+async def test_patterns_in_the_openapi_document_have_only_syntax_of_json_schema(system: System) -> None:
+    described = json.dumps(openapi_document(system.app.routes, "0.0.0"), separators=(",", ":"))
+
+    assert '"pattern":"^[A-Za-z0-9_-]{1,128}$"' in described
+    assert r"\\Z" not in described
+
+
 async def test_every_reference_in_the_openapi_document_resolves(system: System) -> None:
     described = openapi_document(system.app.routes, "0.0.0")
     references = set(re.findall(r'"\$ref": "#/([^"]+)"', json.dumps(described)))

@@ -285,7 +285,17 @@ async def test_jobs_are_found_by_workflow_and_status(system: System, client: htt
 
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=101", "limit=x", "limit=1&limit=2", "cursor=%00", "cursor=bm8", "status=done", "stat=failed"],
+    [
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "limit=1&limit=2",
+        "cursor=%00",
+        "cursor=bm8",
+        "status=done",
+        "status=null",
+        "stat=failed",
+    ],
 )
 async def test_a_wrong_parameter_is_refused_with_its_name(client: httpx2.AsyncClient, query: str) -> None:
     response = await client.get(f"{API}/jobs?{query}")

@@ -40,6 +40,14 @@ def test_a_list_can_be_read_page_by_page(windlass: Windlass, ran: list[str]) -> 
     assert [job["job_id"] for job in first["items"] + second["items"]] == ran[::-1]
 
 
+@pytest.mark.parametrize("cursor", ["", "1", "x/y", "²/y"])
+def test_an_invalid_cursor_is_reported(windlass: Windlass, ran: list[str], cursor: str) -> None:
+    result = windlass("jobs", "list", "--cursor", cursor)
+
+    assert result.code == 2
+    assert "not the next_cursor of a page" in result.err
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [(("--status", "failed"), [1]), (("--workflow", "echo_test"), [2, 0]), (("--limit", "1"), [2])],

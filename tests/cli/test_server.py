@@ -341,3 +341,10 @@ def test_a_second_signal_ends_a_server_immediately(spawn: Spawn, folder: Path) -
     server.process.communicate(timeout=ENDS_SECONDS)
     connection.close()
     assert server.process.returncode == -signal.SIGTERM
+
+
+def test_a_superscript_digit_is_not_a_version(windlass_on: Windlass) -> None:
+    result = windlass_on("trigger", "echo_test", "--version", "²")
+
+    assert result.code == 2
+    assert "version" in result.err

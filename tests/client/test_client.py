@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import msgspec
@@ -9,7 +10,7 @@ import pytest
 
 import windlass
 from tests.client.conftest import ECHO, BreakingProxy, RunningServer
-from windlass.client import Client
+from windlass.client import Client, JobSelection
 from windlass.core.errors import (
     ApiError,
     DefinitionInvalid,
@@ -22,6 +23,7 @@ from windlass.core.errors import (
     ServerUnreachable,
     WorkflowNotFound,
 )
+from windlass.core.states import JobStatus
 from windlass.wire import SubmitRequest, WeightedVersion
 
 CHANGED = ECHO.replace("say:", "tell:")
@@ -35,6 +37,30 @@ async def ended(client: Client, workflow_id: str) -> str:
 
 def test_the_package_exports_the_client() -> None:
     assert windlass.Client is Client
+
+
+async def test_a_submit_sends_every_argument(client: Client) -> None:
+    scheduled_at = "2100-01-01T00:00:00.000000Z"
+    sent: dict[str, Any] = {"version": 1, "idempotency_key": "key", "scheduled_at": scheduled_at, "priority": 3}
+
+    submitted = await client.jobs.submit("echo", {"n": 1}, **sent)
+
+    job = await client.jobs.get(submitted.job_id)
+    assert {name: getattr(job, name) for name in sent} == sent
+    assert {*sent, "workflow_id", "input_data"} == {*SubmitRequest.__struct_fields__}
+
+
+async def test_a_list_has_the_jobs_of_the_selection_only(client: Client) -> None:
+    failed, completed = await ended(client, "failing"), await ended(client, "echo")
+
+    pages = [
+        await client.jobs.page(JobSelection(status=JobStatus.FAILED)),
+        await client.jobs.page(JobSelection(workflow_id="echo")),
+        await client.jobs.page(JobSelection(workflow_id="echo", status=JobStatus.FAILED)),
+        await client.jobs.page(),
+    ]
+
+    assert [[job.job_id for job in page.items] for page in pages] == [[failed], [completed], [], [completed, failed]]
 
 
 async def test_a_changed_document_becomes_a_new_version(client: Client) -> None:
@@ -138,7 +164,7 @@ async def test_a_batch_returns_results_in_order(client: Client) -> None:
 async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
     answer = await client.jobs.submit_batch([SubmitRequest("echo") for _ in range(230)])
 
-    listed = [job.job_id async for job in client.jobs.list(workflow_id="echo")]
+    listed = [job.job_id async for job in client.jobs.list(JobSelection(workflow_id="echo"))]
 
     assert listed == [item.job_id for item in answer.jobs][::-1]
 

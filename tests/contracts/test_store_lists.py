@@ -7,6 +7,7 @@ import pytest
 from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node_row
 from windlass.core.errors import JobNotFound
 from windlass.core.jobs import JobRecord
+from windlass.core.states import JobStatus
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobFilter, Request
 
@@ -47,8 +48,8 @@ async def test_lists_show_the_newest_first_and_follow_their_filters(store: Store
 
     assert ids(await store.jobs.list(JobFilter())) == ["j5", "j4", "j3", "j2", "j1", "j0"]
     assert ids(await store.jobs.list(JobFilter(workflow_id="a"))) == ["j4", "j2", "j0"]
-    assert ids(await store.jobs.list(JobFilter(workflow_id="a", status="pending"))) == ["j2", "j0"]
-    assert ids(await store.jobs.list(JobFilter(status="completed"))) == ["j4"]
+    assert ids(await store.jobs.list(JobFilter(workflow_id="a", status=JobStatus.PENDING))) == ["j2", "j0"]
+    assert ids(await store.jobs.list(JobFilter(status=JobStatus.COMPLETED))) == ["j4"]
     assert ids(await store.jobs.list(JobFilter(limit=2))) == ["j5", "j4"]
 
 

@@ -82,3 +82,10 @@ def test_a_view_has_the_columns_of_the_nodes_table() -> None:
     columns = [[row[1] for row in connection.execute(f"pragma table_info({name})")] for name in ("nodes", "node_list")]
 
     assert sorted(columns[0]) == sorted(columns[1])
+
+
+def test_a_list_of_jobs_is_filtered_by_every_value_that_is_set() -> None:
+    assert "(:status is null or status = :status)" in filled("{job_filter}", SQLITE)
+    assert "(:status::text is null or status = :status::text)" in filled("{job_filter}", POSTGRES)
+    assert ":status is null" in filled("{job_filter_is_unset}", SQLITE)
+    assert "workflow_id" not in filled("{job_filter} {job_filter_is_unset}", SQLITE)

@@ -14,6 +14,7 @@ from windlass.api.operations import request_id_of
 from windlass.api.problems import HttpProblem, invalid, logger, problem_details, problem_response
 from windlass.api.requests import quoted
 from windlass.api.state import ApiState
+from windlass.core.fields import whole
 
 # Proxies and clients close connections that are idle for longer.
 HEARTBEAT_SECONDS = 15.0
@@ -29,7 +30,7 @@ _encoder = msgspec.json.Encoder()
 class StreamHeaders(Struct):
     """The header with which browsers resume a stream. It takes precedence over `after`."""
 
-    last_event_id: Annotated[str, Meta(pattern="^[0-9]{0,15}$")] | UnsetType = field(
+    last_event_id: Annotated[str, Meta(pattern=whole("[0-9]{0,15}"))] | UnsetType = field(
         default=UNSET, name="Last-Event-ID"
     )
 

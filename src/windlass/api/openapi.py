@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
@@ -10,7 +10,8 @@ from starlette.routing import BaseRoute, Route
 
 from windlass.api.operations import EVENT_STREAM, JSON, Endpoint, Operation
 from windlass.api.problems import MEDIA_TYPE, build_problem
-from windlass.api.requests import DELIVERY_ID, ID_PATTERN, RUN_ID
+from windlass.api.requests import DELIVERY_ID, RUN_ID
+from windlass.core.fields import ID_PATTERN
 from windlass.wire import ProblemDetails, ProblemItem
 
 REF_TEMPLATE = "#/components/schemas/{name}"
@@ -62,12 +63,25 @@ def openapi_document(routes: Iterable[BaseRoute], version: str) -> Json:
     paths: dict[str, Json] = {}
     for method, endpoint in endpoints:
         paths.setdefault(endpoint.path, {})[method] = _operation(method, endpoint, by_type)
-    return {
+    document = {
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": version, "description": INTRODUCTION},
         "paths": paths,
         "components": {"schemas": components, "responses": _problem_responses(by_type[repr(ProblemDetails)])},
     }
+    return _with_portable_patterns(document)
+
+
+def _with_portable_patterns(value: Any) -> Any:
+    r"""End patterns with `$`, which JSON Schema matches only at the end of the text; it has no `\Z`."""
+    if isinstance(value, list):
+        return [_with_portable_patterns(item) for item in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _with_portable_patterns(item) for name, item in cast("Json", value).items()}
+    if isinstance(found.get("pattern"), str):
+        found["pattern"] = found["pattern"].replace(r"\Z", "$")
+    return found
 
 
 def _types(operations: Iterable[Operation]) -> list[Any]:
@@ -121,9 +135,18 @@ def _fields(place: str, struct: type[Struct]) -> Iterator[Json]:
     schema = components[struct.__name__]
     required: list[str] = schema.get("required", [])
     for name, field in schema["properties"].items():
+        schema_of_text = _without_null(field)
         # An enumeration is a reference to a component; parameters contain their schema instead.
-        inlined = components.get(field.get("$ref"), field)
+        inlined = components.get(schema_of_text.get("$ref", ""), schema_of_text)
         yield {"name": name, "in": place, "required": name in required, "schema": inlined}
+
+
+def _without_null(field: Json) -> Json:
+    """Return the schema of a parameter that is sent; one that is not sent has the default None."""
+    options = [option for option in field.get("anyOf", ()) if option != {"type": "null"}]
+    if len(options) == 1:
+        return options[0]
+    return field
 
 
 def _responses(operation: Operation, schemas: Schemas) -> Iterator[tuple[str, Json]]:

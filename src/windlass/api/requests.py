@@ -9,28 +9,27 @@ from starlette.requests import Request
 
 from windlass.api.operations import JSON
 from windlass.api.problems import HttpProblem, invalid
+from windlass.core.fields import ID_PATTERN, whole
 from windlass.core.templates.json_values import nearest
 
 T = TypeVar("T")
 
-ID_PATTERN = "^[A-Za-z0-9_-]{1,128}$"
 # A run id is the workflow and the slot, or the workflow and the job.
-RUN_ID = "^[A-Za-z0-9_-]{1,128}:[A-Za-z0-9_.:-]{1,140}$"
+RUN_ID = whole("[A-Za-z0-9_-]{1,128}:[A-Za-z0-9_.:-]{1,140}")
 # A delivery id is a task id.
-DELIVERY_ID = r"^[A-Za-z0-9_\[\]-]{1,300}$"
-_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+DELIVERY_ID = whole(r"[A-Za-z0-9_\[\]-]{1,300}")
+_ID = re.compile(ID_PATTERN)
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)?")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _QUOTED_MAX = 80
 CURSOR_CHARS_MAX = 512
 VERSION_DIGITS_MAX = 9
 
-Id = Annotated[str, Meta(pattern=ID_PATTERN, max_length=128)]
 Flag = Literal["true", "false"]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=CURSOR_CHARS_MAX)]
 Number = Annotated[int, Meta(ge=0, le=2**53)]
-Duration = Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?$", max_length=20)]
+Duration = Annotated[str, Meta(pattern=whole(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?"), max_length=20)]
 
 
 def quoted(value: str) -> str:
@@ -43,7 +42,7 @@ def quoted(value: str) -> str:
 def path_id(request: Request, name: str) -> str:
     """Return an id in the path; HttpProblem if it is invalid."""
     value: str = request.path_params[name]
-    if _ID.fullmatch(value) is None:
+    if _ID.match(value) is None:
         raise invalid(name, f"invalid id: {quoted(value)}", "use 1 to 128 letters, digits, _ and -")
     return value
 
@@ -51,8 +50,7 @@ def path_id(request: Request, name: str) -> str:
 def path_text(request: Request, name: str, pattern: str) -> str:
     """Return an id in the path that has a pattern of its own; HttpProblem if it is invalid."""
     value: str = request.path_params[name]
-    # `$` would also match before a trailing line feed.
-    if re.fullmatch(pattern.removeprefix("^").removesuffix("$"), value) is None:
+    if re.match(pattern, value) is None:
         raise invalid(name, f"invalid {name}: {quoted(value)}", "copy it from a list")
     return value
 
@@ -69,7 +67,8 @@ def path_version(request: Request, name: str) -> int:
 def read_query(request: Request, query_type: type[T]) -> T:
     """Return the query parameters; HttpProblem if one is unknown, repeated or invalid."""
     given: dict[str, str] = {}
-    known = [field.encode_name for field in msgspec.structs.fields(cast("type[Struct]", query_type))]
+    fields = msgspec.structs.fields(cast("type[Struct]", query_type))
+    known = [field.encode_name for field in fields]
     for name, value in request.query_params.multi_items():
         if name not in known:
             raise _unknown_parameter(name, known)
@@ -77,14 +76,19 @@ def read_query(request: Request, query_type: type[T]) -> T:
             raise invalid(name, f"repeated parameter: {quoted(name)}", "send it once")
         given[name] = value
     try:
-        return msgspec.convert(given, query_type, strict=False)
+        query = msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
         name = place.rstrip("`")
-        message = message.lower()
+        message = message[:1].lower() + message[1:]
         if name in given:
             message = f"invalid value {quoted(given[name])}: {message}"
         raise invalid(name, message) from None
+    for field in fields:
+        # msgspec reads the text `null` as None where a field accepts it.
+        if field.encode_name in given and getattr(query, field.name) is None:
+            raise invalid(field.encode_name, f"invalid value {quoted(given[field.encode_name])}", "omit it for all")
+    return query
 
 
 def reject_query(request: Request) -> None:

@@ -10,6 +10,7 @@ from windlass.cli.runner import run_async
 from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read_pages
 from windlass.client import Client
 from windlass.core.errors import NodeNotFound
+from windlass.core.jobs import JobSelection
 from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.logs import LogFilter
 from windlass.views.events import EventRenderer
@@ -29,12 +30,10 @@ RESULT_BYTES_MAX = 16 << 20
 MARKER_PREFIX = b'{"_truncated"'
 
 
-class JobSelection(Struct, frozen=True):
-    """Which jobs to list."""
+class JobPageSelection(JobSelection, frozen=True, kw_only=True):
+    """Which page of a list of jobs to show."""
 
     limit: int
-    workflow_id: str | None = None
-    status: str | None = None
     cursor: str | None = None
 
 
@@ -49,7 +48,7 @@ class LogSelection(Struct, frozen=True):
 class JobSource(Protocol):
     """A server or a database."""
 
-    async def jobs(self, selection: JobSelection) -> Page[JobView]:
+    async def jobs(self, selection: JobPageSelection) -> Page[JobView]:
         """Return a page of jobs, newest first."""
         ...
 
@@ -89,15 +88,10 @@ class DatabaseJobs:
         self._reader = reader
         self._store = reader.store
 
-    async def jobs(self, selection: JobSelection) -> Page[JobView]:
+    async def jobs(self, selection: JobPageSelection) -> Page[JobView]:
         """Return a page of jobs."""
         jobs = await self._store.jobs.list(
-            JobFilter(
-                workflow_id=selection.workflow_id,
-                status=selection.status,
-                before=decode_cursor(selection.cursor),
-                limit=selection.limit,
-            )
+            JobFilter(before=decode_cursor(selection.cursor), limit=selection.limit, **selection.selected())
         )
         cursor: str | None = None
         if len(jobs) == selection.limit:
@@ -156,13 +150,11 @@ class ServerJobs:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def jobs(self, selection: JobSelection) -> Page[JobView]:
+    async def jobs(self, selection: JobPageSelection) -> Page[JobView]:
         """Return a page of jobs."""
 
         async def read_page(limit: int, cursor: str | None) -> Page[JobView]:
-            return await self._client.jobs.page(
-                workflow_id=selection.workflow_id, status=selection.status, limit=limit, cursor=cursor
-            )
+            return await self._client.jobs.page(selection, limit=limit, cursor=cursor)
 
         return await read_pages(read_page, selection.limit, selection.cursor)
 

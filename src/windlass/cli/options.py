@@ -21,8 +21,11 @@ INPUT_FILE = click.option(
     "--input", "input_file", type=FILE, help="File with the input as a JSON or YAML object; -i overrides its keys."
 )
 IDEMPOTENCY_KEY = click.option(
-    "--key", metavar="KEY", help="Idempotency key: the same request with the same key returns the same job."
+    "--key",
+    "idempotency_key",
+    metavar="KEY",
+    help="Idempotency key: the same request with the same key returns the same job.",
 )
 WAIT = click.option("--wait", is_flag=True, help="Follow the job until it finishes; exit code 1 unless it completes.")
 CURSOR = click.option("--cursor", metavar="CURSOR", help="Continue after a page: its next_cursor.")
-WORKFLOW_FILTER = click.option("--workflow", metavar="ID", help="Only those of this workflow.")
+WORKFLOW_FILTER = click.option("--workflow", "workflow_id", metavar="ID", help="Only those of this workflow.")

@@ -63,6 +63,6 @@ def decode_cursor(cursor: str | None) -> tuple[int, str] | None:
     if cursor is None:
         return None
     instant, _, name = cursor.partition("/")
-    if not instant.isdigit() or not name:
+    if not instant.isdecimal() or not name:
         raise click.BadParameter(f"not the next_cursor of a page: {cursor!r}", param_hint="--cursor")
     return int(instant), name

@@ -2,5 +2,6 @@
 
 from windlass.client.client import DEFAULT_URL, Client
 from windlass.client.workflows import DeployedWorkflow
+from windlass.core.jobs import JobSelection
 
-__all__ = ["DEFAULT_URL", "Client", "DeployedWorkflow"]
+__all__ = ["DEFAULT_URL", "Client", "DeployedWorkflow", "JobSelection"]

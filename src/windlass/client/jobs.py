@@ -16,12 +16,14 @@ from windlass.core.errors import (
     StoreUnavailable,
     WorkflowNotFound,
 )
+from windlass.core.jobs import JobSelection
 
 # Outputs may have many megabytes and come from an object store.
 OUTPUT_SECONDS_MAX = 300.0
 # The server holds a long poll for at most this long; `wait` sends the next one.
 POLL_SECONDS_MAX = 30.0
 
+ALL_JOBS = JobSelection()
 FINAL_STATES = frozenset({"completed", "failed", "cancelled"})
 FINAL_EVENTS = frozenset({"job_completed", "job_failed", "job_cancelled"})
 
@@ -68,15 +70,14 @@ class Jobs:
 
     async def page(
         self,
+        selection: JobSelection = ALL_JOBS,
         *,
-        workflow_id: str | None = None,
-        status: str | None = None,
         search: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> wire.Page[wire.JobView]:
         """Return one page of jobs, newest first. `search` is the start of an id, or an idempotency key."""
-        params = query(workflow_id=workflow_id, status=status, search=search, limit=limit, cursor=cursor)
+        params = query(search=search, limit=limit, cursor=cursor, **selection.selected())
         return await self._connection.call("GET", "/jobs", wire.Page[wire.JobView], params=params)
 
     async def get(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.JobView:
@@ -197,9 +198,9 @@ class Jobs:
         return await self._connection.call("GET", "/activity", wire.ActivityView, params=query(minutes=minutes))
 
     # Last, because `list` is the type in the annotations above.
-    def list(self, *, workflow_id: str | None = None, status: str | None = None) -> AsyncIterator[wire.JobView]:
+    def list(self, selection: JobSelection = ALL_JOBS) -> AsyncIterator[wire.JobView]:
         """Iterate over jobs, newest first."""
-        params = query(workflow_id=workflow_id, status=status)
+        params = query(**selection.selected())
         return self._connection.pages(wire.Page[wire.JobView], "/jobs", params)
 
     async def _follow(

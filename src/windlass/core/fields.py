@@ -4,12 +4,19 @@ from typing import Annotated
 
 from msgspec import Meta
 
-# RFC 3339 with a mandatory offset.
-_INSTANT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})$"
 
-Id = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
+def whole(pattern: str) -> str:
+    """Return the pattern of texts that match as a whole. `$` would also match before a trailing line feed."""
+    return rf"^{pattern}\Z"
+
+
+ID_PATTERN = whole("[A-Za-z0-9_-]{1,128}")
+# RFC 3339 with a mandatory offset.
+_INSTANT = whole(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})")
+
+Id = Annotated[str, Meta(pattern=ID_PATTERN, max_length=128)]
 Version = Annotated[int, Meta(ge=1, le=999_999_999)]
-Alias = Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,128}$", max_length=128)]
-Key = Annotated[str, Meta(pattern="^[!-~]{1,255}$", max_length=255)]
+Alias = Annotated[str, Meta(pattern=ID_PATTERN, max_length=128)]
+Key = Annotated[str, Meta(pattern=whole("[!-~]{1,255}"), max_length=255)]
 Priority = Annotated[int, Meta(ge=-1000, le=1000)]
 Instant = Annotated[str, Meta(pattern=_INSTANT, max_length=40)]

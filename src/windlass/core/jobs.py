@@ -4,8 +4,11 @@ Columns, queries and messages are derived from these fields; a new field needs o
 database.
 """
 
+from typing import Any
+
 from msgspec import Raw, Struct, field
 
+from windlass.core.fields import Id
 from windlass.core.ids import JobId, WorkflowId
 from windlass.core.states import JOB_FINAL, JobStatus
 
@@ -54,3 +57,28 @@ class JobRecord(Struct, frozen=True, gc=False):
     state: JobState = field(default_factory=JobState)
     # The first event, job_created, is implied by the row itself.
     seq: int = 1
+
+
+class JobSelection(Struct, frozen=True):
+    """The fields of a spec or a state by which lists select jobs; None selects all.
+
+    The conditions of every list and search, the parameters of the API and the check below are derived from them.
+    """
+
+    workflow_id: Id | None = None
+    status: JobStatus | None = None
+
+    def selected(self) -> dict[str, Any]:
+        """Return the values of these fields, without those that a subclass adds."""
+        return {name: getattr(self, name) for name in JobSelection.__struct_fields__}
+
+    def selects(self, job: JobRecord) -> bool:
+        """Return whether the job has all values that are set."""
+        for name, wanted in self.selected().items():
+            if name in JobState.__struct_fields__:
+                value = getattr(job.state, name)
+            else:
+                value = getattr(job.spec, name)
+            if wanted is not None and wanted != value:
+                return False
+        return True

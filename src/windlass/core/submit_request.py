@@ -4,15 +4,16 @@ import hashlib
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from windlass.core.fields import Alias, Id, Instant, Key, Priority, Version
 from windlass.core.instants import parse_instant
+from windlass.core.jobs import JobSpec
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 
 
-class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A job to start. `version` is a number or an alias; `scheduled_at` is an ISO instant."""
 
     workflow_id: Id
@@ -31,11 +32,27 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def digest(self) -> str:
-        """The digest by which a repeated request is recognized.
+        """The digest by which a repeated request is recognized: of all fields but the key.
 
         Of what was asked, not of what it resolves to: a moved alias or a new default does not change it.
         """
-        return digest_of((self.workflow_id, self.version, self.input_data, self.priority, self.scheduled_microseconds))
+        # An instant can be written in several ways.
+        starts_at = self.scheduled_microseconds
+        scheduled_at = None if starts_at is None else str(starts_at)
+        return digest_of(structs.replace(self, idempotency_key=None, scheduled_at=scheduled_at))
+
+
+# Fields of a job that a rerun does not have: it is another request, and it starts at once.
+NOT_REPEATED = frozenset({"idempotency_key", "scheduled_at"})
+REPEATED = tuple(
+    name for name in SubmitRequest.__struct_fields__ if name in JobSpec.__struct_fields__ and name not in NOT_REPEATED
+)
+
+
+def rerun_request(spec: JobSpec) -> SubmitRequest:
+    """Return the request for a new job of the same version with the same input."""
+    repeated = {name: getattr(spec, name) for name in REPEATED}
+    return SubmitRequest(input_data=msgspec.json.decode(spec.input), **repeated)
 
 
 def digest_of(asked: object) -> str:

@@ -10,6 +10,8 @@ the files are loaded. These tokens are replaced:
 - `{node_record}`: the columns with their types, a record definition of PostgreSQL.
 - `{node_arrays values}`: the columns of a batch as arrays of PostgreSQL, from `values`, an array of texts.
 - `{in_texts :ids}`, `{in_integers :numbers}`: whether a value is in a list.
+- `{job_filter}`: whether a job has the values of all fields of `JobSelection` but its workflow.
+- `{job_filter_is_unset}`: whether none of these values is set.
 - `{greatest}`: the function that returns the largest of its arguments.
 """
 
@@ -22,6 +24,7 @@ from typing import Any
 from msgspec import Struct
 
 from windlass.core.changes import InFlightEntry
+from windlass.core.jobs import JobSelection
 from windlass.stores.columns import COLUMNS, ITERATION, NODE, quoted
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -42,6 +45,8 @@ class Dialect(Struct, frozen=True, eq=False):
     # By the type of their elements.
     lists: Mapping[str, str]
     greatest: str
+    # A parameter with its type, where the database cannot infer it.
+    typed: str
     # An element of a JSON array, by its place and type.
     json_element: Mapping[type, str]
 
@@ -51,6 +56,7 @@ SQLITE = Dialect(
     placeholder="?{}",
     lists={"texts": "in (select value from json_each({}))", "integers": "in (select value from json_each({}))"},
     greatest="max",
+    typed="{}",
     json_element={str: "entry.value ->> {}", int: "entry.value ->> {}"},
 )
 POSTGRES = Dialect(
@@ -58,6 +64,7 @@ POSTGRES = Dialect(
     placeholder="${}",
     lists={"texts": "= any ({}::text[])", "integers": "= any ({}::integer[])"},
     greatest="greatest",
+    typed="{}::{}",
     json_element={str: "entry.value ->> {}", int: "(entry.value ->> {})::bigint"},
 )
 
@@ -121,6 +128,10 @@ def filled(sql: str, dialect: Dialect) -> str:
 def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
     if token == "greatest":
         return dialect.greatest
+    if token == "job_filter":
+        return " and ".join(_job_conditions(dialect))
+    if token == "job_filter_is_unset":
+        return " and ".join(f"{parameter} is null" for _, parameter in _job_filters(dialect))
     if token == "in_flight_columns":
         return in_flight_columns(dialect)
     if token == "iteration_state_columns":
@@ -129,6 +140,18 @@ def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
         return dialect.lists[token.removeprefix("in_")].format(argument)
     kind, _, form = token.rpartition("_")
     return _FORMS[form](kind, argument)
+
+
+def _job_conditions(dialect: Dialect) -> list[str]:
+    return [f"({parameter} is null or {name} = {parameter})" for name, parameter in _job_filters(dialect)]
+
+
+def _job_filters(dialect: Dialect) -> list[tuple[str, str]]:
+    """Return the columns by which lists of jobs are filtered, each with its parameter."""
+    types = {column.name: _RECORD_TYPES.get(column.value_type, "text") for column in COLUMNS["job"]}
+    # Each query has its own condition for the workflow, which selects the index.
+    names = [name for name in JobSelection.__struct_fields__ if name != "workflow_id"]
+    return [(quoted(name), dialect.typed.format(f":{name}", types[name])) for name in names]
 
 
 def _columns(kind: str, table: str | None) -> str:

@@ -164,22 +164,15 @@ def jobs_of_rows(rows: Iterable[Sequence[Any]]) -> list[JobRecord]:
 def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:
     """Return the name of the query for a list of jobs, and its values."""
     before_at, before_id = wanted.before or (None, None)
-    values: dict[str, Any] = {
-        "status": wanted.status,
-        "before_at": before_at,
-        "before_id": before_id,
-        "limit": wanted.limit,
-    }
+    values = wanted.selected()
+    values |= {"before_at": before_at, "before_id": before_id, "limit": wanted.limit}
     if wanted.search is not None:
-        values["workflow_id"] = wanted.workflow_id
-        values["term"] = wanted.search
-        values["term_end"] = wanted.search + AFTER_ANY
-        values["few"] = SORTED_MAX
+        values |= {"term": wanted.search, "term_end": wanted.search + AFTER_ANY, "few": SORTED_MAX}
         return "job_search", values
-    if wanted.workflow_id is not None:
-        values["workflow_id"] = wanted.workflow_id
-        return "job_list_of_workflow", values
-    return "job_list", values
+    if wanted.workflow_id is None:
+        del values["workflow_id"]
+        return "job_list", values
+    return "job_list_of_workflow", values
 
 
 def in_flight_of(text: str | None) -> tuple[InFlightEntry, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -9,7 +10,7 @@ from msgspec import Raw, Struct
 from windlass.core.changes import NodeRow
 from windlass.core.errors import Problem
 from windlass.core.events import Event
-from windlass.core.jobs import JobRecord
+from windlass.core.jobs import JobRecord, JobSpec, JobState
 from windlass.ports.store.logs import StoredLog
 from windlass.ports.store.overview import JobBrief
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
@@ -28,6 +29,10 @@ from windlass.wire import (
 
 NULL = Raw(b"null")
 
+# A view shows the fields of a job that it declares by the same name.
+SPEC_FIELDS = tuple(name for name in JobView.__struct_fields__ if name in JobSpec.__struct_fields__)
+STATE_FIELDS = tuple(name for name in JobView.__struct_fields__ if name in JobState.__struct_fields__)
+
 
 class _DefinitionHead(Struct):
     """The part of a definition that a view needs."""
@@ -45,22 +50,20 @@ def is_finished(job: JobRecord) -> bool:
 
 def job_view(job: JobRecord, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
     """Return the view of a job, with its result and nodes if given."""
-    return JobView(
-        job_id=job.spec.job_id,
-        workflow_id=job.spec.workflow_id,
-        version=job.spec.version,
-        status=job.state.status,
-        input_data=job.spec.input,
-        result_data=result,
-        error=job.state.error or NULL,
-        created_at=instant(job.spec.created_at),
-        started_at=instant(job.state.started_at),
-        completed_at=instant(job.state.completed_at),
-        scheduled_at=instant(job.spec.scheduled_at),
-        priority=job.spec.priority,
-        idempotency_key=job.spec.idempotency_key,
-        nodes=nodes,
-    )
+    shown = _shown(job.spec, SPEC_FIELDS) | _shown(job.state, STATE_FIELDS)
+    shown["error"] = job.state.error or NULL
+    return JobView(input_data=job.spec.input, result_data=result, nodes=nodes, **shown)
+
+
+def _shown(part: JobSpec | JobState, names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of fields as a view has them: instants as text, all others as they are."""
+    values: dict[str, Any] = {}
+    for name in names:
+        value = getattr(part, name)
+        if name.endswith("_at"):
+            value = instant(value)
+        values[name] = value
+    return values
 
 
 def recent_job_view(job: JobBrief) -> RecentJobView:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
-from windlass.core.fields import Id
+from windlass.core.fields import Id, whole
 from windlass.wire.values import null
 
 TASKS_MAX = 100
@@ -16,14 +16,16 @@ DURATION_MS_MAX = 365 * 86_400_000.0
 # The error type of a failure that the worker did not name.
 UNNAMED_ERROR = "task_failed"
 
-WorkerId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.@-]{1,128}$", max_length=128)]
-QueueName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$", max_length=64)]
-TaskId = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}$", max_length=TASK_ID_CHARS_MAX)]
+WorkerId = Annotated[str, Meta(pattern=whole(r"[A-Za-z0-9_.@-]{1,128}"), max_length=128)]
+QueueName = Annotated[str, Meta(pattern=whole(r"[A-Za-z0-9_.-]{1,64}"), max_length=64)]
+TaskId = Annotated[
+    str, Meta(pattern=whole(r"[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}"), max_length=TASK_ID_CHARS_MAX)
+]
 AttemptNumber = Annotated[int, Meta(ge=0, le=10**9)]
 Index = Annotated[int, Meta(ge=0, le=10**9)]
 DurationMs = Annotated[float, Meta(ge=0, le=DURATION_MS_MAX)]
 Wait = Annotated[float, Meta(ge=0, le=CLAIM_WAIT_SECONDS_MAX)]
-WaitText = Annotated[str, Meta(pattern=r"^[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?$", max_length=20)]
+WaitText = Annotated[str, Meta(pattern=whole(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?"), max_length=20)]
 
 
 class ClaimRequest(Struct, frozen=True):

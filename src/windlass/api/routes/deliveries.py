@@ -10,8 +10,9 @@ from starlette.routing import Route
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
-from windlass.api.requests import DELIVERY_ID, Cursor, Id, path_text, read_query, reject_query
+from windlass.api.requests import DELIVERY_ID, Cursor, path_text, read_query, reject_query
 from windlass.api.state import ApiState
+from windlass.core.fields import Id
 from windlass.core.runs.rows import DeliveryRow
 from windlass.ports.store.runs import DeliveryFilter, RunStore
 from windlass.views.runs import delivery_view

@@ -1,7 +1,7 @@
 """Routes of jobs, except submits."""
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -17,7 +17,6 @@ from windlass.api.requests import (
     Cursor,
     Duration,
     Flag,
-    Id,
     parse_duration,
     path_id,
     read_json,
@@ -26,12 +25,14 @@ from windlass.api.requests import (
 )
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
-from windlass.core.jobs import JobRecord
+from windlass.core.fields import Id, whole
+from windlass.core.jobs import JobRecord, JobSelection
+from windlass.core.submit_request import rerun_request
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import is_finished, job_view
 from windlass.views.outputs import NULL, OutputReader
-from windlass.wire import CancelRequest, JobView, Page, SubmitRequest, SubmittedView
+from windlass.wire import CancelRequest, JobView, Page, SubmittedView
 
 TAG = "jobs"
 PAGE = 50
@@ -42,16 +43,14 @@ WAIT_SECONDS_MAX = 60.0
 NODES_SHOWN_MAX = 10_000
 
 # The start of an id, or an idempotency key.
-Search = Annotated[str, Meta(pattern="^[!-~]{1,128}$", max_length=128)]
+Search = Annotated[str, Meta(pattern=whole("[!-~]{1,128}"), max_length=128)]
 
 _cancel = msgspec.json.Decoder(CancelRequest)
 
 
-class JobsQuery(Struct, forbid_unknown_fields=True):
+class JobsQuery(JobSelection, frozen=True, forbid_unknown_fields=True):
     """The filter and page of a list of jobs."""
 
-    workflow_id: Id | UnsetType = UNSET
-    status: Literal["pending", "running", "completed", "failed", "cancelled"] | UnsetType = UNSET
     search: Search | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
@@ -81,11 +80,10 @@ class JobRoutes:
         query = read_query(request, JobsQuery)
         rows = await self._state.store.jobs.list(
             JobFilter(
-                workflow_id=query.workflow_id or None,
-                status=query.status or None,
                 before=decode_cursor(query.cursor, tuple[int, str]),
                 limit=query.limit + 1,
                 search=query.search or None,
+                **query.selected(),
             )
         )
         page, next_cursor = paginate(rows, query.limit, _cursor)
@@ -155,11 +153,7 @@ class JobRoutes:
         """Start a new job of the same version with the same input."""
         reject_query(request)
         job = await self._state.store.jobs.get(path_id(request, "job_id"))
-        spec = job.spec
-        submit = SubmitRequest(
-            spec.workflow_id, msgspec.json.decode(spec.input), version=spec.version, priority=spec.priority
-        )
-        return submitted_response(await self._state.control.jobs.submit(submit))
+        return submitted_response(await self._state.control.jobs.submit(rerun_request(job.spec)))
 
 
 def _cursor(job: JobRecord) -> str:

@@ -21,8 +21,9 @@ from windlass.api.event_stream import (
 from windlass.api.operations import EVENT_STREAM, Operation, json_response, route
 from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
-from windlass.api.requests import Id, Limit, Number, path_id, read_query
+from windlass.api.requests import Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
+from windlass.core.fields import Id
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import LogFilter, StoredLog

@@ -30,13 +30,13 @@ def list_deliveries(
     database: str | None,
     as_json: bool,
     limit: int,
-    workflow: str | None,
+    workflow_id: str | None,
     job: str | None,
     outcome: str | None,
     cursor: str | None,
 ) -> int:
     """List deliveries, newest first."""
-    selection = DeliverySelection(limit=limit, workflow_id=workflow, job_id=job, outcome=outcome, cursor=cursor)
+    selection = DeliverySelection(limit=limit, workflow_id=workflow_id, job_id=job, outcome=outcome, cursor=cursor)
     page = read_runs(server, database, lambda source: source.deliveries(selection))
     if as_json:
         print_json(page)

@@ -1,13 +1,13 @@
 """`windlass jobs`: shows jobs of a database or a server, and changes those of a server."""
 
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from windlass.cli.exit_codes import COMPLETED, FAILED
 from windlass.cli.follow import follow_job
-from windlass.cli.job_sources import JobSelection, JobSource, LogSelection, read_jobs
+from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, read_jobs
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
 from windlass.cli.output.console import console, print_json, print_json_line
 from windlass.cli.output.job_tables import print_events, print_iterations, print_job, print_jobs, print_log
@@ -50,13 +50,11 @@ def list_jobs(
     server: str | None,
     database: str | None,
     as_json: bool,
-    limit: int,
-    status: str | None,
-    workflow: str | None,
-    cursor: str | None,
+    # The options that are named like a field of the selection.
+    **options: Any,
 ) -> int:
     """List jobs, newest first."""
-    selection = JobSelection(limit=limit, workflow_id=workflow, status=status, cursor=cursor)
+    selection = JobPageSelection(**options)
     page = read_jobs(server, database, lambda source: source.jobs(selection))
     if as_json:
         print_json(page)
@@ -268,7 +266,7 @@ async def _first(items: AsyncIterator[Item], limit: int) -> list[Item]:
 
 
 async def _newest_job(source: JobSource) -> str:
-    page = await source.jobs(JobSelection(limit=1))
+    page = await source.jobs(JobPageSelection(limit=1))
     if not page.items:
         raise JobNotFound("no jobs found; start one with `windlass run FILE` or `windlass trigger WORKFLOW`")
     return page.items[0].job_id

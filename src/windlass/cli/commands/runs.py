@@ -33,12 +33,12 @@ def list_runs(
     database: str | None,
     as_json: bool,
     limit: int,
-    workflow: str | None,
+    workflow_id: str | None,
     state: str | None,
     cursor: str | None,
 ) -> int:
     """List runs, newest slot first."""
-    selection = RunSelection(limit=limit, workflow_id=workflow, state=state, cursor=cursor)
+    selection = RunSelection(limit=limit, workflow_id=workflow_id, state=state, cursor=cursor)
     page = read_runs(server, database, lambda source: source.runs(selection))
     if as_json:
         print_json(page)

@@ -98,7 +98,7 @@ def trigger(
     workflow_id: str,
     pairs: tuple[str, ...],
     input_file: Path | None,
-    key: str | None,
+    idempotency_key: str | None,
     server: str | None,
     as_json: bool,
 ) -> int:
@@ -110,7 +110,9 @@ def trigger(
         input: dict[str, object] | None = None
         if pairs or input_file is not None:
             input = read_input(input_file, pairs)
-        job = call_server(server, lambda client: client.schedules.trigger(workflow_id, input, idempotency_key=key))
+        job = call_server(
+            server, lambda client: client.schedules.trigger(workflow_id, input, idempotency_key=idempotency_key)
+        )
     except InputInvalid as error:
         report_problems(input_file or Path("input"), error.problems)
         return INVALID

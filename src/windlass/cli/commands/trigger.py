@@ -1,6 +1,7 @@
 """`windlass trigger`: starts a job on a server."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,11 +16,19 @@ from windlass.core.errors import InputInvalid
 from windlass.wire import SubmittedView
 
 
+def _parse_version(_context: click.Context, _option: click.Parameter, version: str | None) -> int | str | None:
+    if version is not None and version.isdecimal():
+        return int(version)
+    return version
+
+
 @click.command()
 @click.argument("workflow_id", metavar="WORKFLOW")
 @INPUT_PAIRS
 @INPUT_FILE
-@click.option("--version", metavar="VERSION", help="Version number or alias (default: latest).")
+@click.option(
+    "--version", metavar="VERSION", callback=_parse_version, help="Version number or alias (default: latest)."
+)
 @IDEMPOTENCY_KEY
 @click.option("--priority", type=click.IntRange(-1_000, 1_000), default=0, show_default=True, help="Higher first.")
 @click.option("--wait", is_flag=True, help="Follow the job until it finishes and print its result, as `run` does.")
@@ -29,12 +38,11 @@ def command(
     workflow_id: str,
     pairs: tuple[str, ...],
     input_file: Path | None,
-    version: str | None,
-    key: str | None,
-    priority: int,
     wait: bool,
     server: str | None,
     as_json: bool,
+    # The options that are named like a field of the request.
+    **options: Any,
 ) -> int:
     """Start a job of a deployed workflow on a server.
 
@@ -44,13 +52,7 @@ def command(
     submitted: list[SubmittedView] = []
 
     async def start(client: Client) -> int:
-        job = await client.jobs.submit(
-            workflow_id,
-            read_input(input_file, pairs),
-            version=_parse_version(version),
-            idempotency_key=key,
-            priority=priority,
-        )
+        job = await client.jobs.submit(workflow_id, read_input(input_file, pairs), **options)
         submitted.append(job)
         if wait:
             return await follow_job(client, job.job_id, as_json=as_json)
@@ -66,12 +68,6 @@ def command(
         job_id = submitted[0].job_id
         click.echo(f"job {job_id} continues; to follow it: windlass jobs watch {job_id}", err=True)
     return code
-
-
-def _parse_version(version: str | None) -> int | str | None:
-    if version is not None and version.isdigit():
-        return int(version)
-    return version
 
 
 def _print_submitted(job: SubmittedView, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from windlass.core.changes import InFlightEntry, IterationRow, MergeOutputs, NodeRow
 from windlass.core.errors import JobNotFound
 from windlass.core.events import Event
-from windlass.core.jobs import JobRecord, JobSpec
+from windlass.core.jobs import JobRecord, JobSelection, JobSpec
 from windlass.core.loop_state import LoopRows
 from windlass.core.messages import TaskFinished
 from windlass.core.report_verdict import ReportVerdict
@@ -36,11 +36,9 @@ class SubmitResult(Struct, frozen=True):
     conflict: bool = False
 
 
-class JobFilter(Struct, frozen=True):
+class JobFilter(JobSelection, frozen=True):
     """A page of a list of jobs, newest first."""
 
-    workflow_id: str | None = None
-    status: str | None = None
     # The cursor: only jobs created before this one (by created_at, then id).
     before: tuple[int, str] | None = None
     limit: int = 50

@@ -59,7 +59,7 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
 
     def _is_listed(self, job: JobRecord, wanted: JobFilter) -> bool:
         spec = job.spec
-        if wanted.workflow_id not in (None, spec.workflow_id) or wanted.status not in (None, job.state.status):
+        if not wanted.selects(job):
             return False
         if wanted.before is not None and (spec.created_at, spec.job_id) >= wanted.before:
             return False

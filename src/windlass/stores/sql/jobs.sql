@@ -15,14 +15,14 @@ select job_id,
 
 -- name: job_list
 select {job_columns}, 0 from jobs
- where (status = :status or :status is null)
+ where {job_filter}
    and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
  order by created_at desc, job_id desc limit :limit;
 
 -- name: job_list_of_workflow
 select {job_columns}, 0 from jobs
  where workflow_id = :workflow_id
-   and (status = :status or :status is null)
+   and {job_filter}
    and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
  order by created_at desc, job_id desc limit :limit;
 

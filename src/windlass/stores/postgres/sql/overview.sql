@@ -12,26 +12,26 @@ with names as (
 ), found as (
     (select job_id from jobs
       where job_id >= :term and job_id < :term_end
-        and (:workflow_id::text is null or workflow_id = :workflow_id) and (:status::text is null or status = :status)
+        and (:workflow_id::text is null or workflow_id = :workflow_id) and {job_filter}
         and (:before_at::bigint is null or (created_at, job_id) < (:before_at, :before_id::text))
       order by created_at desc, job_id desc limit (select of_few from page_sizes))
     union
     (select job_id from jobs
       where job_id || '' >= :term and job_id || '' < :term_end
-        and (:workflow_id::text is null or workflow_id = :workflow_id) and (:status::text is null or status = :status)
+        and (:workflow_id::text is null or workflow_id = :workflow_id) and {job_filter}
         and (:before_at::bigint is null or (created_at, job_id) < (:before_at, :before_id::text))
       order by created_at desc, job_id desc limit (select of_many from page_sizes))
     union
     select near.job_id from names cross join lateral (
         select job_id from jobs
-         where workflow_id = names.workflow_id and (:status::text is null or status = :status)
+         where workflow_id = names.workflow_id and {job_filter}
            and (:before_at::bigint is null or (created_at, job_id) < (:before_at, :before_id::text))
          order by created_at desc, job_id desc limit :limit
     ) as near
      where names.workflow_id >= :term and names.workflow_id < :term_end
     union
     select job_id from names join jobs using (workflow_id)
-     where idempotency_key = :term and (:status::text is null or status = :status)
+     where idempotency_key = :term and {job_filter}
        and (:before_at::bigint is null or (created_at, job_id) < (:before_at, :before_id::text))
 )
 select {job_columns jobs}, 0 from jobs join found on found.job_id = jobs.job_id

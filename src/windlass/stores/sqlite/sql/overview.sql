@@ -13,7 +13,7 @@ with names (workflow_id) as (
     select job_id from (
         select job_id from jobs
          where job_id >= :term and job_id < :term_end
-           and (:workflow_id is null or workflow_id = :workflow_id) and (:status is null or status = :status)
+           and (:workflow_id is null or workflow_id = :workflow_id) and {job_filter}
            and (:before_at is null or (created_at, job_id) < (:before_at, :before_id))
          order by created_at desc, job_id desc limit (select of_few from page_sizes)
     )
@@ -22,10 +22,10 @@ with names (workflow_id) as (
         -- The index covers everything that is needed to skip other jobs.
         select job_id from jobs as near indexed by jobs_newest
          where +job_id >= :term and +job_id < :term_end
-           and ((:workflow_id is null and :status is null) or exists (
+           and ((:workflow_id is null and {job_filter_is_unset}) or exists (
                 select 1 from jobs
                  where job_id = near.job_id and (:workflow_id is null or workflow_id = :workflow_id)
-                   and (:status is null or status = :status)
+                   and {job_filter}
            ))
            and (:before_at is null or (created_at, job_id) < (:before_at, :before_id))
          order by created_at desc, job_id desc limit (select of_many from page_sizes)
@@ -34,7 +34,7 @@ with names (workflow_id) as (
     select near.job_id from names join jobs as near
         on near.job_id in (
             select job_id from jobs
-             where workflow_id = names.workflow_id and (:status is null or status = :status)
+             where workflow_id = names.workflow_id and {job_filter}
                and (:before_at is null or (created_at, job_id) < (:before_at, :before_id))
              order by created_at desc, job_id desc limit :limit
         )
@@ -42,7 +42,7 @@ with names (workflow_id) as (
     union
     -- SQLite keeps the written order of a cross join.
     select job_id from names cross join jobs
-     where jobs.workflow_id = names.workflow_id and idempotency_key = :term and (:status is null or status = :status)
+     where jobs.workflow_id = names.workflow_id and idempotency_key = :term and {job_filter}
        and (:before_at is null or (created_at, job_id) < (:before_at, :before_id))
 )
 select {job_columns}, 0 from jobs where job_id in (select job_id from found)
