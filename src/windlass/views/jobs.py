@@ -43,11 +43,6 @@ class _DefinitionHead(Struct):
 _definition_head = msgspec.json.Decoder(_DefinitionHead)
 
 
-def is_finished(job: JobRecord) -> bool:
-    """Return whether the job is in a final state."""
-    return job.state.is_final
-
-
 def job_view(job: JobRecord, result: Raw = NULL, nodes: list[NodeView] | None = None) -> JobView:
     """Return the view of a job, with its result and nodes if given."""
     shown = _shown(job.spec, SPEC_FIELDS) | _shown(job.state, STATE_FIELDS)

@@ -30,7 +30,7 @@ from windlass.core.jobs import JobRecord, JobSelection
 from windlass.core.submit_request import rerun_request
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
-from windlass.views.jobs import is_finished, job_view
+from windlass.views.jobs import job_view
 from windlass.views.outputs import NULL, OutputReader
 from windlass.wire import CancelRequest, JobView, Page, SubmittedView
 
@@ -96,7 +96,7 @@ class JobRoutes:
         if query.wait is not UNSET:
             seconds = parse_duration(query.wait, "wait", WAIT_SECONDS_MAX)
             # Only wait for a job that exists and is not finished.
-            if seconds > 0 and not is_finished(await self._state.store.jobs.get(job_id)):
+            if seconds > 0 and not (await self._state.store.jobs.get(job_id)).state.is_final:
                 await self._wait(job_id, seconds)
         return await self._job_response(job_id, with_nodes=query.nodes == "true")
 
@@ -115,14 +115,14 @@ class JobRoutes:
 
     async def _job_response(self, job_id: str, *, with_nodes: bool = False) -> Response:
         job = await self._state.store.jobs.get(job_id)
-        if not with_nodes and not is_finished(job):
+        if not with_nodes and not job.state.is_final:
             return json_response(job_view(job))
         # Read the job again together with its nodes, so that both are of the same moment.
         snapshot = await self._state.store.jobs.snapshot(job_id)
         rows = snapshot.all_nodes()
         values = await output_values(OutputReader(self._state.artifacts), rows)
         result = NULL
-        if is_finished(snapshot.job) and rows:
+        if snapshot.job.state.is_final and rows:
             result = result_data(rows, values)
         if not with_nodes:
             return json_response(job_view(snapshot.job, result))

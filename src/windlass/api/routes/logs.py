@@ -27,7 +27,7 @@ from windlass.core.fields import Id
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import LogFilter, StoredLog
-from windlass.views.jobs import is_finished, log_view
+from windlass.views.jobs import log_view
 from windlass.wire import LogView, Page
 
 TAG = "logs"
@@ -150,7 +150,7 @@ def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> JobLogLin
 
 def _seconds_until_complete(state: ApiState, job: JobRecord) -> float | None:
     """Return in how many seconds the last lines of a finished job are stored; None while it runs."""
-    if not is_finished(job):
+    if not job.state.is_final:
         return None
     elapsed = (state.clock.now() - (job.state.completed_at or 0)) / MICROSECONDS
     # A clock that was set back must not extend the wait.

@@ -25,7 +25,6 @@ from windlass.api.state import ApiState
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.views.events import EventRenderer
-from windlass.views.jobs import is_finished
 from windlass.wire import EventView
 
 EVENTS_PAGE = 500
@@ -51,7 +50,7 @@ def routes(state: ApiState) -> list[Route]:
         query = read_query(request, StreamQuery)
         after = last_event_id(request, query.after)
         job = await state.store.jobs.get(job_id)
-        if is_finished(job) and not await state.store.jobs.events(job_id, after, 1):
+        if job.state.is_final and not await state.store.jobs.events(job_id, after, 1):
             # Browsers reconnect after the end of a stream; this status stops them.
             return Response(status_code=204)
         source = job_events if query.iterations == "true" else node_events
@@ -70,7 +69,7 @@ async def job_events(
         while True:
             changed.clear()
             # Read the state before the events: events stored after this read are not missed.
-            finished = is_finished(await state.store.jobs.get(job.spec.job_id))
+            finished = (await state.store.jobs.get(job.spec.job_id)).state.is_final
             while events := await state.store.jobs.events(job.spec.job_id, after, EVENTS_PAGE):
                 after = events[-1].seq
                 yield await _format(renderer, events)
@@ -90,7 +89,7 @@ async def node_events(
     with state.control.jobs.subscribe(job.spec.job_id) as changed:
         while True:
             changed.clear()
-            finished = is_finished(await state.store.jobs.get(job.spec.job_id))
+            finished = (await state.store.jobs.get(job.spec.job_id)).state.is_final
             scanned_from, sent = after, after
             while True:
                 page = await state.store.overview.node_events(job.spec.job_id, after, EVENTS_PAGE, SCANNED_MAX)

@@ -115,7 +115,7 @@ def measure_large() -> list[Measurement]:
 
 
 def measure_loop() -> list[Measurement]:
-    """Measure a loop of 100,000 items."""
+    """Measure a loop of 100,000 elements."""
     return _loop_measurements(100_000, share_goal=">= 60", growth_goal="<= 1.2", memory_goal="< 400")
 
 

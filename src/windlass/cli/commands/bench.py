@@ -26,8 +26,8 @@ def command(benchmarks: tuple[str, ...], repeats: int, as_json: bool) -> int:
     idle     CPU time and memory without work
     cold     the start of `windlass run`
     large    a workflow of 100,000 nodes
-    loop     a loop over 100,000 items
-    million  a loop over 1,000,000 items; only if named
+    loop     a loop over 100,000 elements
+    million  a loop over 1,000,000 elements; only if named
 
     Prints a table, then the same as JSON.
     """

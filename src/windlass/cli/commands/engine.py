@@ -19,9 +19,9 @@ from windlass.settings import Settings, load_settings
 def command(database: str | None, with_worker: bool, imports: tuple[str, ...]) -> int:
     """Start an engine on a shared database. Engines distribute the shards among themselves.
 
-    On SIGTERM and Ctrl-C the engine finishes the current batch and releases its shards to other engines. A second
-    signal ends the process immediately, and other engines take over when its leases expire. Nothing is lost in either
-    case.
+    On SIGTERM and Ctrl-C the engine finishes the current batch and returns the leases of its shards, so that other
+    engines take over at once. A second signal ends the process immediately, and other engines take over when its leases
+    expire. Nothing is lost in either case.
     """
     settings = load_settings({"database_url": database, "worker.imports": list(imports) or None}).settings
     import_modules(settings.worker.imports)

@@ -42,7 +42,7 @@ def command() -> None:
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
 @click.option(
-    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs in this state."
+    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs with this status."
 )
 @WORKFLOW_FILTER
 @CURSOR
@@ -88,7 +88,7 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--status", type=click.Choice(ITERATION_STATES), help="Only iterations in this state.")
+@click.option("--status", type=click.Choice(ITERATION_STATES), help="Only iterations with this status.")
 @click.option("--limit", type=click.IntRange(1, ITERATIONS_MAX), default=1_000, show_default=True)
 def list_iterations(
     job_id: str,
