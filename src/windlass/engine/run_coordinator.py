@@ -30,7 +30,7 @@ from windlass.core.runs.messages import (
     RunSignal,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
 from windlass.core.runs.rules import RunRules
 from windlass.core.runs.scheduling import Span, slots_in
@@ -257,7 +257,7 @@ class RunCoordinator:
         if row is None or message.since is None or message.until is None:
             return NO_CONTEXT
         rules = await self._rules_of(row)
-        if rules is None or rules.schedule is None:
+        if rules.schedule is None:
             return NO_CONTEXT
         slots = slots_in(rules.schedule, Span(message.since, message.until))
         run_ids = [slot_run_id(message.workflow_id, slot_at) for slot_at in slots]
@@ -272,11 +272,11 @@ class RunCoordinator:
                 return None
             return msgspec.structs.replace(known.schedule, is_gone=True)
 
-    async def _rules_of(self, row: ScheduleRow) -> RunRules | None:
+    async def _rules_of(self, row: ScheduleRow) -> RunRules:
         await self._rules.load_last_success(row.workflow_id)
         if row.is_gone or not await self._rules.load(row.workflow_id, row.version):
-            return None
-        return self.registry.rules.get((row.workflow_id, row.version))
+            return NO_RULES
+        return self.registry.rules.get((row.workflow_id, row.version), NO_RULES)
 
     async def _job_arrived(self, job: Job, arrival: Arrival) -> JobArrived | None:
         """Return the signal for a job that may start or be retried; None for a repeated one."""

@@ -111,6 +111,13 @@ class JobEnded(Struct, frozen=True):
     # Of a call: why its answer forbids the run, if it does.
     refusal: str | None = None
 
+    @property
+    def failure(self) -> str | None:
+        """Why the job did not complete; None if it did."""
+        if self.status == "completed":
+            return None
+        return self.error or "the call failed"
+
 
 class JobRefused(Struct, frozen=True):
     """The job of a run could not be created or retried."""
