@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from windlass.api.requests import Number, path_id, read_query
 from windlass.api.state import ApiState, ConcurrencyLimit
-from windlass.core.artifacts import GONE, is_reference, read_reference, resolve_params
+from windlass.core.artifacts import GONE, read_reference, resolve_params
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
@@ -137,17 +137,15 @@ class ParamsRenderer:
             for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
         accessed = template.names_looked_into(spares=True)
-        for node_id in node_ids:
-            output = job.large_output(node_id)
-            if output is not None and node_id in accessed:
-                job.values[read_reference(output).key] = await self._large_value(output)
+        for node_id in job.large.keys() & accessed:
+            output = job.large[node_id]
+            job.values[read_reference(output).key] = await self._large_value(output)
         scope = JobScope(job, template, variables)
         scope.spares = True
         rendered = template.render(scope)
         if not scope.spared:
             return rendered
-        references = [output for output in job.outputs if output is not None and is_reference(output)]
-        return await self._with_values(rendered, references)
+        return await self._with_values(rendered, list(job.large.values()))
 
     async def _large_value(self, output: Raw) -> object:
         try:

@@ -127,7 +127,7 @@ def _task_lost(job: Job, attempt: Attempt) -> TaskLost:
 
 def _missing_values(job: Job, node: int) -> list[str]:
     """Return the keys of large values that an attempt of a node needs and its job does not have in memory."""
-    if not job.has_large:
+    if not job.large:
         return []
     wanted, job.wanted = job.wanted, {}
     want_node(job, job.plan.nodes[node])

@@ -66,6 +66,11 @@ class Template(Struct, frozen=True, eq=False, gc=False):
     def __hash__(self) -> int:
         return hash(self.references)
 
+    @property
+    def names(self) -> set[str]:
+        """The names at the start of its references."""
+        return {reference.name for reference in self.references}
+
     def names_looked_into(self, *, spares: bool) -> set[str]:
         """Return the names that a rendering reads; with `spares`, without outputs that are only passed on whole."""
         found: set[str] = set()
