@@ -233,8 +233,8 @@ LOOP_MUTANTS = (
     in_engine(
         "timers of iterations are not set again",
         "recovery",
-        "                found.extend(timer for timer in timers if timer is not None)\n        return found\n",
-        "        return found\n",
+        "for attempt in job.current_attempts()]",
+        "for attempt in job.attempts.values()]",
     ),
     in_engine(
         "the timeout of a loop is not set again",

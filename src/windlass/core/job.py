@@ -173,15 +173,15 @@ class Job:
             return None
         return attempt
 
-    def out(self) -> Iterator[Attempt]:
-        """Yield all attempts that are dispatched or running."""
-        for node, attempt in self.attempts.items():
-            if self.states[node] in IN_FLIGHT:
-                yield attempt
+    def current_attempts(self) -> Iterator[Attempt]:
+        """Yield the current attempts of all nodes and iterations."""
+        yield from self.attempts.values()
         for loop in self.loops.values():
-            for index, attempt in loop.attempts.items():
-                if loop.states[index] in IN_FLIGHT:
-                    yield attempt
+            yield from loop.attempts.values()
+
+    def out(self) -> list[Attempt]:
+        """Return all attempts that are dispatched or running."""
+        return [attempt for attempt in self.current_attempts() if self.state_of(attempt) in IN_FLIGHT]
 
     def state_of(self, attempt: Attempt) -> int:
         """Return the state of the node or the iteration of an attempt."""

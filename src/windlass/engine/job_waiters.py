@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
 
+from windlass.concurrency.futures import resolve
 from windlass.core.changes import Changes
 
 ENDED_MAX = 10_000
@@ -81,5 +82,4 @@ class JobWaiters:
 
     def _notify_end(self, job_id: str) -> None:
         for future in self._ends.pop(job_id, ()):
-            if not future.done():
-                future.set_result(None)
+            resolve(future, None)

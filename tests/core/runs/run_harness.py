@@ -111,7 +111,7 @@ class RunHarness:
         """Start the first task of a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.decide(JobStarted(job_id, self.now))
+        self.decide(JobStarted(job_id))
 
     def end(self, run_id: str, status: str = "completed") -> None:
         """End a run's job."""

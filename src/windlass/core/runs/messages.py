@@ -84,7 +84,6 @@ class JobStarted(Struct, frozen=True):
     """The first task of a run's job has started."""
 
     job_id: JobId
-    at: int
 
 
 class Container(Struct, frozen=True):
