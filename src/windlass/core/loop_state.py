@@ -60,11 +60,6 @@ class Attempt(Struct, gc=False):
         self.worker_id = None
 
     @property
-    def is_repeat(self) -> bool:
-        """Whether it follows an earlier attempt or call of the same work."""
-        return self.calls > 0 or self.number - self.attempts_before > 1
-
-    @property
     def parent_seq(self) -> int | None:
         """Return the event that a repeated attempt links to: the first one of its work."""
         if self.calls or self.number - self.attempts_before > 1:

@@ -181,3 +181,10 @@ class Plan(Struct, frozen=True):
     runs: RunRules | None = None
     # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.
     hook_secret: str | None = None
+
+    @property
+    def shard_key(self) -> str | None:
+        """What selects the shard of a job instead of its id: all runs of a workflow are on one shard."""
+        if self.runs is None:
+            return None
+        return self.workflow_id

@@ -132,7 +132,7 @@ class RunCommands:
             input = self._prepare(plan.input_schema, command.input)
         except (InputInvalid, NotFound) as error:
             return JobTriggered(command.run_id, command.purpose, command.job_id, str(error))
-        shard_key = None if plan.runs is None else command.workflow_id
+        shard_key = plan.shard_key
         job = JobSpec(
             job_id=command.job_id,
             workflow_id=command.workflow_id,

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from windlass.cli.exit_codes import COMPLETED
+
 PIPE_COLUMNS = 200
 
 Item = TypeVar("Item")
@@ -48,6 +50,15 @@ def print_rows(
         console().print(table)
     else:
         click.echo(empty)
+
+
+def show(document: Item, as_json: bool, print_text: Callable[[Item], None]) -> int:
+    """Print a document, for programs as JSON and for people as text; return the exit code of a success."""
+    if as_json:
+        print_json(document)
+    else:
+        print_text(document)
+    return COMPLETED
 
 
 def print_json(document: object) -> None:
