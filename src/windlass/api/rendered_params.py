@@ -159,8 +159,6 @@ class ParamsRenderer:
             if stored is not None:
                 iteration = await iteration_row(self._state.store, stored, target.index)
                 encoded = None if iteration is None else iteration.progress
-        if encoded is None:
-            return None
         progress = read_progress(encoded)
         if not progress.calls:
             return None

@@ -139,9 +139,15 @@ class NodePlan(Struct, frozen=True, gc=False):
     redeliveries_max: int = DEFAULT_REDELIVERIES
     # Derived: whether no rule but those about dependencies applies to the node, so that guards can be skipped.
     is_plain: bool = False
-    # Derived: `when` applies to each iteration if it refers to the element of the loop or its index, else to the node.
-    node_condition: Template | None = None
+    # Derived: `when`, if it refers to the element of the loop or its index, and so applies to each iteration.
     iteration_condition: Template | None = None
+
+    @property
+    def node_condition(self) -> Template | None:
+        """The condition that applies to the node as a whole."""
+        if self.iteration_condition is not None:
+            return None
+        return self.when
 
     @property
     def sink_options(self) -> Template | None:
@@ -153,8 +159,6 @@ class NodePlan(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         if self.loop is not None and self.when is not None and self.when.names & {self.loop.element, "index"}:
             force_setattr(self, "iteration_condition", self.when)
-        else:
-            force_setattr(self, "node_condition", self.when)
         is_task = self.kind is NodeKind.TASK and self.handler not in WITH_RECORDS
         rules = (self.when, self.on_success, self.loop, self.sink)
         if is_task and rules == (None, None, None, None) and self.on_error.attempts_max == 1:

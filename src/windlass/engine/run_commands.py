@@ -127,7 +127,7 @@ class RunCommands:
     async def _trigger_job(self, batch: RunBatch, command: TriggerJob) -> JobTriggered:
         try:
             choice = stable_choice(command.job_id)
-            version = await self._versions.resolve(command.workflow_id, command.version, choice)
+            version = await self._versions.resolve(command.workflow_id, command.version, choice, {})
             plan = await self._plans.get(command.workflow_id, version)
             input = self._prepare(plan.input_schema, command.input)
         except (InputInvalid, NotFound) as error:

@@ -215,8 +215,7 @@ class Shard:
             await self._outputs.provide_for(job, message)
         advance(job, message, now, changes)
         await self._continue_with_values(job, changes, now)
-        if job.values:
-            self._outputs.forget_values(job)
+        self._outputs.forget_values(job)
         return job
 
     async def _continue_with_values(self, job: Job, changes: Changes, now: int) -> None:
