@@ -109,8 +109,8 @@ JOB_MUTANTS = (
     in_core(
         "workers are not notified of a cancellation",
         "completion",
-        "turn.changes.cancels.append(job.task_id(attempt))\n            job.late",
-        "job.late",
+        "turn.withdraw(job.attempts[node])",
+        "job.late.add((node, -1, job.attempts[node].number))",
     ),
     in_core(
         "a cancellation is never marked as applied",
@@ -147,8 +147,8 @@ JOB_MUTANTS = (
         "the timeout of an earlier round ends a retried job",
         "advance",
         "    if turn.job.is_final or message.round != state.round:\n        return\n"
-        "    if state.deadline_at is not None and turn.now < state.deadline_at:\n",
-        "    if turn.job.is_final:\n        return\n    if False:\n",
+        '    if not turn.postpone(state.deadline_at, "job_timeout"):\n',
+        "    if not turn.job.is_final:\n",
     ),
     # Rebuilding from rows
     in_core(
@@ -160,13 +160,13 @@ JOB_MUTANTS = (
     in_core(
         "a plain node runs although all dependencies were skipped",
         "dispatch",
-        "plan.is_plain and job.live[node] and not job.has_large",
-        "plan.is_plain and not job.has_large",
+        "plan.is_plain and job.live[node] and not job.large",
+        "plan.is_plain and not job.large",
     ),
     in_core(
         "a plain node does not wait for large outputs",
         "dispatch",
-        "plan.is_plain and job.live[node] and not job.has_large",
+        "plan.is_plain and job.live[node] and not job.large",
         "plan.is_plain and job.live[node]",
     ),
     in_core(

@@ -32,7 +32,7 @@ KNOWN_SEEDS = {
     "the timeout of a job never fires": 20,
     "the timeout of a loop is not set again": 22,
     "the maximum delay is ignored": 19,
-    "timers of iterations are not set again": 9,
+    "timers of iterations are not set again": 22,
     "repeated work keeps its idempotency key": 16,
     "a merged output is added to a batch already taken": 3,
     "workers are not notified of a cancellation": 97,

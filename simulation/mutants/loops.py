@@ -98,8 +98,8 @@ LOOP_MUTANTS = (
     in_core(
         "workers are not notified of a cancelled iteration",
         "loop_transitions",
-        "            turn.changes.cancels.append(job.task_id(attempt))\n",
-        "",
+        "turn.withdraw(attempt)",
+        "job.late.add((node, index, attempt.number))",
     ),
     in_core(
         "a skipped iteration is not counted",
@@ -123,8 +123,8 @@ LOOP_MUTANTS = (
         "the timeout of an earlier run ends a loop",
         "advance",
         "    if loop is None or loop.node_attempt.number != message.attempt:\n        return\n"
-        "    if loop.deadline_at is not None and turn.now < loop.deadline_at:\n",
-        "    if loop is None:\n        return\n    if False:\n",
+        '    if not turn.postpone(loop.deadline_at, "loop_timeout", message.node_id, message.attempt):\n',
+        "    if loop is not None:\n",
     ),
     in_core(
         "a loop completes before all iterations have ended",
@@ -233,8 +233,8 @@ LOOP_MUTANTS = (
     in_engine(
         "timers of iterations are not set again",
         "recovery",
-        "                found.extend(timer for timer in timers if timer is not None)\n        return found\n",
-        "        return found\n",
+        "for attempt in job.current_attempts()]",
+        "for attempt in job.attempts.values()]",
     ),
     in_engine(
         "the timeout of a loop is not set again",

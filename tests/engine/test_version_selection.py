@@ -30,25 +30,25 @@ def no_choice(shares: int) -> int:
 async def test_a_number_or_the_newest_version_needs_no_choice(
     resolver: VersionResolver, wanted: int | str | None, version: int
 ) -> None:
-    assert await resolver.resolve("flow", wanted, no_choice) == version
+    assert await resolver.resolve("flow", wanted, no_choice, {}) == version
 
 
 @pytest.mark.parametrize(("share", "version"), [(0, 1), (1, 2), (3, 2)])
 async def test_a_choice_selects_among_the_shares_of_an_alias(
     resolver: VersionResolver, share: int, version: int
 ) -> None:
-    assert await resolver.resolve("flow", "split", lambda shares: share) == version
+    assert await resolver.resolve("flow", "split", lambda shares: share, {}) == version
 
 
 async def test_an_alias_of_one_version_is_that_version(resolver: VersionResolver) -> None:
-    assert await resolver.resolve("flow", "stable", stable_choice("key")) == 1
+    assert await resolver.resolve("flow", "stable", stable_choice("key"), {}) == 1
 
 
 async def test_a_stable_choice_is_the_same_for_the_same_key_and_follows_the_weights(resolver: VersionResolver) -> None:
     keys = [f"job-{number}" for number in range(400)]
 
-    first = [await resolver.resolve("flow", "split", stable_choice(key)) for key in keys]
-    second = [await resolver.resolve("flow", "split", stable_choice(key)) for key in keys]
+    first = [await resolver.resolve("flow", "split", stable_choice(key), {}) for key in keys]
+    second = [await resolver.resolve("flow", "split", stable_choice(key), {}) for key in keys]
 
     assert first == second
     assert 240 < Counter(first)[2] < 360
@@ -61,4 +61,4 @@ async def test_a_missing_version_or_alias_is_refused(
     resolver: VersionResolver, wanted: int | str, message: str
 ) -> None:
     with pytest.raises(WorkflowNotFound, match=message):
-        await resolver.resolve("flow", wanted, no_choice)
+        await resolver.resolve("flow", wanted, no_choice, {})

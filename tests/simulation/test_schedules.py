@@ -167,7 +167,9 @@ def any_rules(random: Random) -> RunRules:
         on_success=random.choice([None, trigger]),
         on_failure=random.choice([None, trigger]),
         on_slow=random.choice([None, trigger]),
-        retry=random.choice([None, RunRetry(max_retries=2, initial_delay_seconds=1.0, full=random.random() < 0.5)]),
+        retry=random.choice(
+            [RunRetry(), RunRetry(max_retries=2, initial_delay_seconds=1.0, full=random.random() < 0.5)]
+        ),
     )
 
 

@@ -9,15 +9,16 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 from starlette.requests import Request
 
-from windlass.api.requests import Number, path_id, read_query
+from windlass.api.optional_values import given
+from windlass.api.requests import Number, read_query
 from windlass.api.state import ApiState, ConcurrencyLimit
-from windlass.core.artifacts import GONE, is_reference, read_reference, resolve_params
+from windlass.api.stored_node import StoredNode, read_node
+from windlass.core.artifacts import GONE, read_reference, resolve_params
 from windlass.core.changes import NodeRow
-from windlass.core.errors import ArtifactNotFound, NodeNotFound, NotFound, TemplateFailed
+from windlass.core.errors import ArtifactNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
-from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import CHUNK_ELEMENTS, read_progress
-from windlass.core.plan import LoopPlan, NodeKind, NodePlan, Plan
+from windlass.core.plan import LoopPlan, NodeKind, NodePlan
 from windlass.core.sanitize import truncated
 from windlass.core.scopes import JobScope
 from windlass.core.states import NODE_STATES
@@ -37,14 +38,10 @@ class ParamsQuery(Struct, forbid_unknown_fields=True):
     index: Number | UnsetType = UNSET
 
 
-class _Target(Struct, frozen=True):
-    """The node whose params are rendered, its row if it has started, and the iteration."""
+class _Target(StoredNode, frozen=True):
+    """The node whose params are rendered, and the iteration."""
 
-    job: JobRecord
-    plan: Plan
-    node: NodePlan
-    row: NodeRow | None
-    index: int | None
+    index: int | None = None
 
 
 class ParamsRenderer:
@@ -57,20 +54,8 @@ class ParamsRenderer:
     async def render(self, request: Request) -> ParamsView:
         """Return the params that a request asks for; JobNotFound, NodeNotFound, NotFound for an iteration."""
         query = read_query(request, ParamsQuery)
-        job = await self._state.store.jobs.get(path_id(request, "job_id"))
-        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
-        node_id = path_id(request, "node_id")
-        number = plan.index.get(node_id)
-        if number is None:
-            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
-        rows = await self._state.store.jobs.nodes(job.spec.job_id, node_id)
-        target = _Target(
-            job=job,
-            plan=plan,
-            node=plan.nodes[number],
-            row=rows[0] if rows else None,
-            index=None if query.index is UNSET else query.index,
-        )
+        stored = await read_node(self._state, request)
+        target = _Target(stored.job, stored.plan, stored.node, stored.row, given(query.index))
         if target.node.kind is not NodeKind.TASK:
             return ParamsView(NULL, rendered=False)
         return await self._view(target)
@@ -137,17 +122,15 @@ class ParamsRenderer:
             for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
         accessed = template.names_looked_into(spares=True)
-        for node_id in node_ids:
-            output = job.large_output(node_id)
-            if output is not None and node_id in accessed:
-                job.values[read_reference(output).key] = await self._large_value(output)
+        for node_id in job.large.keys() & accessed:
+            output = job.large[node_id]
+            job.values[read_reference(output).key] = await self._large_value(output)
         scope = JobScope(job, template, variables)
         scope.spares = True
         rendered = template.render(scope)
         if not scope.spared:
             return rendered
-        references = [output for output in job.outputs if output is not None and is_reference(output)]
-        return await self._with_values(rendered, references)
+        return await self._with_values(rendered, list(job.large.values()))
 
     async def _large_value(self, output: Raw) -> object:
         try:
@@ -176,8 +159,6 @@ class ParamsRenderer:
             if stored is not None:
                 iteration = await iteration_row(self._state.store, stored, target.index)
                 encoded = None if iteration is None else iteration.progress
-        if encoded is None:
-            return None
         progress = read_progress(encoded)
         if not progress.calls:
             return None

@@ -12,6 +12,7 @@ from windlass.core.ids import TaskId
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
+from windlass.core.text import shortened
 from windlass.wire.tasks import UNNAMED_ERROR, TaskErrorRequest, TaskResultRequest
 
 META_BYTES_MAX = 64 << 10
@@ -33,9 +34,9 @@ def task_id_of(body: TaskResultRequest) -> TaskId:
             f"not a task of node {body.node_id} in job {body.job_id}: {quoted(body.task_id)}",
             "send task_id, job_id and node_id of the claimed task",
         )
-    if body.attempt is not None and body.attempt != task_id.attempt:
+    if body.attempt not in (None, task_id.attempt):
         raise invalid("attempt", f"not the attempt of {body.task_id}: {body.attempt}", "omit it")
-    if body.index is not None and body.index != (task_id.index or 0):
+    if body.index not in (None, task_id.index or 0):
         raise invalid("index", f"not the index of {body.task_id}: {body.index}", "omit it")
     return task_id
 
@@ -60,25 +61,35 @@ def error_of(given: TaskErrorRequest | str | None) -> TaskError:
     if given is None:
         return TaskError(UNNAMED_ERROR, "no reason given by the worker")
     if isinstance(given, str):
-        return TaskError(UNNAMED_ERROR, _cut(given, MESSAGE_CHARS_MAX))
+        return TaskError(UNNAMED_ERROR, shortened(given, MESSAGE_CHARS_MAX))
     return TaskError(
-        _cut(given.type, TYPE_CHARS_MAX) or UNNAMED_ERROR,
-        _cut(given.message, MESSAGE_CHARS_MAX),
+        shortened(given.type, TYPE_CHARS_MAX) or UNNAMED_ERROR,
+        shortened(given.message, MESSAGE_CHARS_MAX),
         given.retryable,
         given.status,
         _retry_after(given.retry_after),
-        None if given.traceback is None else _cut(given.traceback, TRACEBACK_CHARS_MAX),
+        None if given.traceback is None else shortened(given.traceback, TRACEBACK_CHARS_MAX),
     )
 
 
 def context_of(given: Raw | UnsetType) -> Raw | None:
     """Return the context of an event without credentials; HttpProblem if it is not an object."""
-    context = NULL if given is UNSET else json_of(given, "context")
-    if context == NULL:
+    context = _object_of(given, "context")
+    if context is None:
         return None
-    if not bytes(context).startswith(b"{"):
-        raise invalid("context", "not an object", "send an object, or omit it")
     return sanitized_context(context)
+
+
+def _object_of(given: Raw | UnsetType, path: str) -> Raw | None:
+    """Return an object that can be stored; None if it is absent or null."""
+    if given is UNSET:
+        return None
+    value = json_of(given, path)
+    if value == NULL:
+        return None
+    if not bytes(value).startswith(b"{"):
+        raise invalid(path, "not an object", "send an object, or omit it")
+    return value
 
 
 def json_of(value: Raw, path: str) -> Raw:
@@ -116,12 +127,8 @@ def _too_deep(path: str) -> HttpProblem:
 
 
 def _meta(given: Raw | UnsetType) -> Raw | None:
-    meta = NULL if given is UNSET else json_of(given, "meta")
-    if meta == NULL:
-        return None
-    if not bytes(meta).startswith(b"{"):
-        raise invalid("meta", "not an object", "send an object, or omit it")
-    if len(bytes(meta)) > META_BYTES_MAX:
+    meta = _object_of(given, "meta")
+    if meta is not None and len(bytes(meta)) > META_BYTES_MAX:
         raise invalid("meta", f"larger than {META_BYTES_MAX} bytes", "move large values to the output")
     return meta
 
@@ -136,7 +143,3 @@ def _retry_after(given: float | str | None) -> float | None:
             "error.retry_after", f"invalid wait: {given:g}", f"send 0 to {RETRY_AFTER_SECONDS_MAX:.0f} seconds"
         )
     return float(given)
-
-
-def _cut(text: str, chars_max: int) -> str:
-    return text if len(text) <= chars_max else text[: chars_max - 1] + "…"

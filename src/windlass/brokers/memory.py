@@ -1,7 +1,7 @@
 """The broker of a single process: queues in memory on one event loop. Its contents are lost with the process."""
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from heapq import nsmallest
 
@@ -92,7 +92,7 @@ class _Queue:
 class _Worker(Struct, gc=False):
     """A worker, and the tasks it holds."""
 
-    seen_at: int
+    seen_at: int = 0
     queues: tuple[str, ...] = ()
     held: dict[str, _Entry] = {}
 
@@ -147,11 +147,11 @@ class MemoryBroker:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
-        self._queues: dict[str, _Queue] = {}
-        self._workers: dict[str, _Worker] = {}
+        self._queues: defaultdict[str, _Queue] = defaultdict(_Queue)
+        self._workers: defaultdict[str, _Worker] = defaultdict(_Worker)
         # Held tasks that were cancelled, by worker, until the worker receives them.
         self._cancellations: dict[str, list[str]] = {}
-        self._inboxes: dict[int, _Inbox] = {}
+        self._inboxes: defaultdict[int, _Inbox] = defaultdict(_Inbox)
         self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
         self._published = Signal()
         self._cancelled = Signal()
@@ -167,14 +167,8 @@ class MemoryBroker:
         for task in tasks:
             if task.task_id not in entries:
                 entry = entries[task.task_id] = _Entry(task, published_at=now)
-                self._queue(task.queue).append(entry)
+                self._queues[task.queue].append(entry)
         self._published.notify()
-
-    def _queue(self, name: str) -> _Queue:
-        queue = self._queues.get(name)
-        if queue is None:
-            queue = self._queues[name] = _Queue()
-        return queue
 
     async def claim(
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
@@ -203,9 +197,7 @@ class MemoryBroker:
 
     def _seen(self, worker_id: str) -> _Worker:
         """Return the worker, and record that it called just now."""
-        worker = self._workers.get(worker_id)
-        if worker is None:
-            worker = self._workers[worker_id] = _Worker(0)
+        worker = self._workers[worker_id]
         worker.seen_at = self._clock.now()
         return worker
 
@@ -228,13 +220,13 @@ class MemoryBroker:
             if task_id in worker.held:
                 del worker.held[task_id]
                 del self._entries[task_id]
-            elif task_id in self._entries:
+            else:
                 # Reclaimed from this worker: its result counts, and the other delivery is cancelled.
                 self._remove(task_id)
-            self._inbox(report.shard).unread.append(report.message)
+            self._inboxes[report.shard].unread.append(report.message)
             shards.add(report.shard)
         for shard in shards:
-            self._inbox(shard).signal.notify()
+            self._inboxes[shard].signal.notify()
 
     async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
         worker = self._workers.get(worker_id)
@@ -245,7 +237,7 @@ class MemoryBroker:
             if entry is not None:
                 entry.worker_id = None
                 entry.deliveries -= 1
-                self._queue(entry.task.queue).put_back(entry)
+                self._queues[entry.task.queue].put_back(entry)
         self._published.notify()
 
     async def reclaim(self, timeout_seconds: float) -> int:
@@ -274,20 +266,21 @@ class MemoryBroker:
         del worker.held[task.task_id]
         entry.worker_id = None
         entry.losses += 1
-        self._queue(task.queue).put_back(entry)
+        self._queues[task.queue].put_back(entry)
         await self.send(task.shard, [message])
         self._published.notify()
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
         for task_id in task_ids:
-            if task_id in self._entries:
-                self._remove(task_id)
+            self._remove(task_id)
 
     def _remove(self, task_id: str) -> None:
-        """Remove a task; its holder is asked to stop."""
-        entry = self._entries.pop(task_id)
+        """Remove a task, if it is known; its holder is asked to stop."""
+        entry = self._entries.pop(task_id, None)
+        if entry is None:
+            return
         if entry.worker_id is None:
-            self._queue(entry.task.queue).remove(entry)
+            self._queues[entry.task.queue].remove(entry)
         else:
             del self._workers[entry.worker_id].held[task_id]
             self._cancellations.setdefault(entry.worker_id, []).append(task_id)
@@ -325,17 +318,11 @@ class MemoryBroker:
 
     # Inboxes
 
-    def _inbox(self, shard: int) -> _Inbox:
-        inbox = self._inboxes.get(shard)
-        if inbox is None:
-            inbox = self._inboxes[shard] = _Inbox()
-        return inbox
-
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        self._inbox(shard).append(messages)
+        self._inboxes[shard].append(messages)
 
     async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
-        inbox = self._inbox(shard)
+        inbox = self._inboxes[shard]
         if not inbox.unread and wait_seconds > 0:
             await inbox.signal.wait(wait_seconds)
         if inbox.unread and self._entries:
@@ -343,10 +330,10 @@ class MemoryBroker:
         return inbox.receive(limit)
 
     async def acknowledge(self, shard: int, count: int) -> None:
-        self._inbox(shard).acknowledge(count)
+        self._inboxes[shard].acknowledge(count)
 
     async def rewind(self, shard: int) -> None:
-        self._inbox(shard).rewind()
+        self._inboxes[shard].rewind()
 
     # Notifications
 

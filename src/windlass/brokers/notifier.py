@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from windlass.concurrency.futures import resolve
+
 # How often waiters poll while the connection that receives notifications is down.
 POLL_SECONDS = 0.5
 # Subscriptions that a process keeps between calls. Each worker id needs two.
@@ -34,7 +36,7 @@ class Subscription:
         self.is_notified = True
         waiters, self._waiters = self._waiters, []
         for future in waiters:
-            _wake(future)
+            resolve(future, None)
 
     def wake(self) -> None:
         """End the current wait even if there is nothing to fetch."""
@@ -54,18 +56,13 @@ class Subscription:
         future: asyncio.Future[None] = loop.create_future()
         self._waiters.append(future)
         # Cheaper than asyncio.timeout; a worker waits once for every task of a chain.
-        timer = loop.call_later(seconds, _wake, future)
+        timer = loop.call_later(seconds, resolve, future, None)
         try:
             await future
         finally:
             timer.cancel()
             if future in self._waiters:
                 self._waiters.remove(future)
-
-
-def _wake(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
 
 
 class Notifier:

@@ -3,6 +3,8 @@
 import asyncio
 import math
 
+from windlass.concurrency.futures import resolve
+
 
 class Signal:
     """Wakes the coroutines that wait for it. A notification without waiters is not kept: check first, then wait."""
@@ -20,8 +22,7 @@ class Signal:
         """Wake every waiter."""
         waiters, self._waiters = self._waiters, []
         for _, future in waiters:
-            if not future.done():
-                future.set_result(None)
+            resolve(future, None)
 
     async def wait(self, seconds: float) -> None:
         """Wait for a notification, at most `seconds`."""

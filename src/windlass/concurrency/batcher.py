@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from windlass.concurrency.futures import reject, resolve
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -70,9 +72,7 @@ class Batcher(Generic[Item, Result]):
             raise
         except Exception as error:
             for _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+                reject(future, error)
             return
         for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+            resolve(future, result)

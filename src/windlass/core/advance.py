@@ -74,10 +74,9 @@ def _begin(turn: Turn) -> None:
     job = turn.job
     if job.state.status is not JobStatus.PENDING or job.ready:
         return
-    if job.spec.scheduled_at is not None and turn.now < job.spec.scheduled_at:
-        turn.set_timer(job.spec.scheduled_at, "begin")
+    if turn.postpone(job.spec.scheduled_at, "begin"):
         return
-    job.ready.extend(node for node in range(len(job.states)) if not job.states[node] and not job.remaining[node])
+    job.enqueue_unblocked()
     turn.set_deadline()
 
 
@@ -101,9 +100,7 @@ def _check_job_timeout(turn: Turn, message: TimerDue) -> None:
     state = turn.job.state
     if turn.job.is_final or message.round != state.round:
         return
-    if state.deadline_at is not None and turn.now < state.deadline_at:
-        turn.set_timer(state.deadline_at, "job_timeout")
-    else:
+    if not turn.postpone(state.deadline_at, "job_timeout"):
         completion.time_out_job(turn)
 
 
@@ -112,9 +109,7 @@ def _check_loop_timeout(turn: Turn, message: TimerDue) -> None:
     loop = turn.job.loops.get(node)
     if loop is None or loop.node_attempt.number != message.attempt:
         return
-    if loop.deadline_at is not None and turn.now < loop.deadline_at:
-        turn.set_timer(loop.deadline_at, "loop_timeout", message.node_id, message.attempt)
-    else:
+    if not turn.postpone(loop.deadline_at, "loop_timeout", message.node_id, message.attempt):
         loops.time_out(turn, node)
 
 

@@ -4,7 +4,7 @@ A reference is deliberately not JSON: no handler can return one, and code that f
 """
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,6 +13,8 @@ from msgspec import Raw, Struct
 INLINE_BYTES_MAX = 256 * 1024
 # The key of the object that refers to an artifact in the params of a task, which also lists the keys.
 MARKER = "$artifact"
+
+Decoded = TypeVar("Decoded", bound=Struct)
 
 # The value of an artifact that was removed.
 GONE = object()
@@ -41,6 +43,16 @@ def is_reference(output: Raw) -> bool:
 def read_reference(output: Raw) -> ArtifactReference:
     """Return the reference in an output."""
     return msgspec.json.decode(memoryview(output)[1:], type=ArtifactReference)
+
+
+def decode_or(default: Decoded, value: Raw | None) -> Decoded:
+    """Decode JSON as the type of `default`; `default` if there is none, it is large, or it has another shape."""
+    if value is None or is_reference(value):
+        return default
+    try:
+        return msgspec.json.decode(value, type=type(default))
+    except msgspec.MsgspecError:
+        return default
 
 
 def resolve_params(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> bytes | None:

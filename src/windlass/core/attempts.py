@@ -132,8 +132,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     if attempt.losses <= job.plan.nodes[node].redeliveries_max:
         turn.save(attempt)
         return
-    turn.changes.cancels.append(job.task_id(attempt))
-    job.late.add((attempt.node, attempt.index, attempt.number))
+    turn.withdraw(attempt)
     text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
     error = TaskError(type=WORKER_LOST, message=text, retryable=False, without_result=True)
     fail(turn, attempt, classified(error))
@@ -157,8 +156,6 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
     """Record the start of an attempt. Short attempts report only their end."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
-    if node < 0:
-        return
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None or job.state_of(attempt) == _RUNNING:
         return
@@ -175,8 +172,7 @@ def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
     plan = job.plan.nodes[attempt.node]
     text = f"no result after {plan.timeout_seconds:g} s and no heartbeat from the worker"
     error = classified(TaskError(type="timeout", message=text, without_result=True))
-    turn.changes.cancels.append(job.task_id(attempt))
-    job.late.add((attempt.node, attempt.index, attempt.number))
+    turn.withdraw(attempt)
     attempts_made = attempt.attempts_made
     if wants_retry(job, attempt, plan.on_error, error, attempts_made):
         _back_off(turn, attempt, error, delay_seconds(plan.on_error, attempts_made, None, 0))

@@ -74,9 +74,7 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
         if node in job.loops:
             cancel_iterations(turn, node, reason)
         elif job.states[node] in IN_FLIGHT:
-            attempt = job.attempts[node]
-            turn.changes.cancels.append(job.task_id(attempt))
-            job.late.add((node, -1, attempt.number))
+            turn.withdraw(job.attempts[node])
         turn.move(node, NodeMove.CANCEL)
         attempt = turn.finish(node)
         turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data)
@@ -193,8 +191,7 @@ def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
             job.attempts_start[node] = loop.attempts_made
     turn.move(node, NodeMove.RESET)
     job.unfinished += 1
-    job.outputs[node] = None
-    job.metas.pop(node, None)
+    job.clear_output(node)
     job.remember_attempt(node, attempt)
     if attempt:
         job.attempts_before[node] = attempt

@@ -3,6 +3,7 @@
 from windlass.core import completion, loops
 from windlass.core.errors import TemplateFailed
 from windlass.core.events import EventType
+from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodeKind, NodePlan
 from windlass.core.retries import template_error
@@ -55,7 +56,7 @@ def _enter(turn: Turn, node: int) -> None:
     job = turn.job
     plan = job.plan.nodes[node]
     # No rule applies to a plain node after a dependency that completed: the guards are skipped.
-    is_unconditional = plan.is_plain and job.live[node] and not job.has_large
+    is_unconditional = plan.is_plain and job.live[node] and not job.large
     if not is_unconditional and _is_blocked(turn, node, plan):
         return
     turn.move(node, _READY)
@@ -78,7 +79,7 @@ def _enter(turn: Turn, node: int) -> None:
 def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
     """Whether the node is not dispatched now: it ends without a worker, or waits for large outputs to be read."""
     job = turn.job
-    if job.has_large and _lacks_values(turn, plan):
+    if job.large and _lacks_values(job, plan):
         job.stalled.append(node)
         return True
     if plan.kind is NodeKind.TASK:
@@ -90,14 +91,12 @@ def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
     return True
 
 
-def _lacks_values(turn: Turn, plan: NodePlan) -> bool:
+def _lacks_values(job: Job, plan: NodePlan) -> bool:
     """Whether large outputs must be read before the node can be dispatched. All of them are requested."""
-    job = turn.job
-    templates = [plan.when]
+    lacks = loops.lacks(job, plan)
     if plan.loop is not None:
-        templates.append(plan.loop.collection)
-    lacking = [job.lacks(template) for template in templates if template is not None]
-    return any(lacking) or loops.lacks(turn, plan)
+        lacks |= job.lacks(plan.loop.collection)
+    return lacks
 
 
 def _is_skipped(turn: Turn, node: int, plan: NodePlan) -> bool:
@@ -106,10 +105,11 @@ def _is_skipped(turn: Turn, node: int, plan: NodePlan) -> bool:
     if job.plan.parents[node] and not job.live[node] and not plan.run_if_skipped:
         _skip(turn, node, plan, "every dependency was skipped")
         return True
-    if plan.when is None or loops.condition_of(plan) is not None:
+    condition = plan.node_condition
+    if condition is None:
         return False
     try:
-        holds = is_true(plan.when.value(JobScope(job, plan.when)))
+        holds = is_true(condition.value(JobScope(job, condition)))
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("when", failure))
         return True

@@ -39,10 +39,10 @@ class Job:
         "attempts_start",
         "filling",
         "generations",
-        "has_large",
         "id",
         "ignored",
         "in_flight",
+        "large",
         "last_attempts",
         "late",
         "live",
@@ -101,8 +101,8 @@ class Job:
         self.unfinished = count
         # Decoded values for templates; the engine clears them after each turn.
         self.values: dict[str, Any] = {}
-        # Whether some output is a reference to a large value.
-        self.has_large = False
+        # By node id: outputs that are references to large values.
+        self.large: dict[str, Raw] = {}
         # Large outputs that the engine must decode into `values`, and the ready nodes that wait for them.
         self.wanted: dict[str, None] = {}
         self.stalled: list[int] = []
@@ -114,6 +114,11 @@ class Job:
             met = [parent for parent in parents[node] if self.is_met(parent)]
             self.remaining[node] = len(parents[node]) - len(met)
             self.live[node] = any(states[parent] != _SKIPPED for parent in met)
+
+    def enqueue_unblocked(self) -> None:
+        """Make the pending nodes ready whose dependencies are all met."""
+        pairs = zip(self.states, self.remaining, strict=True)
+        self.ready.extend(node for node, (state, remaining) in enumerate(pairs) if state == remaining == 0)
 
     def is_met(self, node: int) -> bool:
         """Whether the node meets the dependency of the nodes after it."""
@@ -168,15 +173,15 @@ class Job:
             return None
         return attempt
 
-    def out(self) -> Iterator[Attempt]:
-        """Yield all attempts that are dispatched or running."""
-        for node, attempt in self.attempts.items():
-            if self.states[node] in IN_FLIGHT:
-                yield attempt
+    def current_attempts(self) -> Iterator[Attempt]:
+        """Yield the current attempts of all nodes and iterations."""
+        yield from self.attempts.values()
         for loop in self.loops.values():
-            for index, attempt in loop.attempts.items():
-                if loop.states[index] in IN_FLIGHT:
-                    yield attempt
+            yield from loop.attempts.values()
+
+    def out(self) -> list[Attempt]:
+        """Return all attempts that are dispatched or running."""
+        return [attempt for attempt in self.current_attempts() if self.state_of(attempt) in IN_FLIGHT]
 
     def state_of(self, attempt: Attempt) -> int:
         """Return the state of the node or the iteration of an attempt."""
@@ -193,13 +198,13 @@ class Job:
         """Keep the output of a node."""
         self.outputs[node] = output
         if is_reference(output):
-            self.has_large = True
+            self.large[self.plan.nodes[node].id] = output
 
-    def large_output(self, node_id: str) -> Raw | None:
-        """Return the output of a node if it is a reference to a large value."""
-        node = self.plan.index.get(node_id)
-        output = None if node is None else self.outputs[node]
-        return output if output is not None and is_reference(output) else None
+    def clear_output(self, node: int) -> None:
+        """Discard the output of a node that runs again."""
+        self.outputs[node] = None
+        self.metas.pop(node, None)
+        self.large.pop(self.plan.nodes[node].id, None)
 
     def value_of(self, output: Raw) -> Any:
         """Return a decoded output. TemplateFailed if it is large and could not be read."""
@@ -211,16 +216,15 @@ class Job:
             raise TemplateFailed(f"artifact not found: {key}; it was removed from the artifact store")
         return found
 
-    def lacks(self, template: Template, *, spares: bool = False) -> bool:
-        """Whether rendering must wait for large outputs, which are then requested."""
-        found = False
-        for name in template.names_looked_into(spares=spares):
-            output = self.large_output(name)
-            key = None if output is None else read_reference(output).key
-            if key is not None and key not in self.values:
-                self.wanted[key] = None
-                found = True
-        return found
+    def lacks(self, template: Template | None, *, spares: bool = False) -> bool:
+        """Whether rendering a template, if there is one, must wait for large outputs, which are then requested."""
+        if template is None:
+            return False
+        names = template.names_looked_into(spares=spares) & self.large.keys()
+        keys = {read_reference(self.large[name]).key for name in names} - self.values.keys()
+        # Sorted, so that equal decisions have equal effects.
+        self.wanted.update(dict.fromkeys(sorted(keys)))
+        return bool(keys)
 
     def progress_of(self, node: int, attempt: Attempt | None) -> Raw | None:
         """Return the progress of the loop or the series of calls of a node, for its row."""

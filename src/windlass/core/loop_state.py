@@ -17,7 +17,9 @@ COLLECTION_BYTES_MAX = 256 * 1024 * 1024
 WAITING_MAX = 10_000
 
 IN_FLIGHT = frozenset({NodeStatus.DISPATCHED, NodeStatus.RUNNING})
-# The same by the number of the status: a lookup instead of a search in a set of enums.
+# The states in which a node or an iteration has a current attempt.
+HAS_ATTEMPT = IN_FLIGHT | {NodeStatus.WAITING}
+# IN_FLIGHT by the number of the status: a lookup instead of a search in a set of enums.
 IS_OUT = bytes(state in IN_FLIGHT for state in NodeStatus)
 _COMPLETED, _FAILED, _SKIPPED = int(NodeStatus.COMPLETED), int(NodeStatus.FAILED), int(NodeStatus.SKIPPED)
 NOTHING = Raw(b"null")
@@ -56,11 +58,6 @@ class Attempt(Struct, gc=False):
         self.started_at = None
         self.due_at = None
         self.worker_id = None
-
-    @property
-    def is_repeat(self) -> bool:
-        """Whether it follows an earlier attempt or call of the same work."""
-        return self.calls > 0 or self.number - self.attempts_before > 1
 
     @property
     def parent_seq(self) -> int | None:
@@ -293,7 +290,7 @@ class Loop:
         state = NODE_STATES[row.status]
         index = row.index
         self.states[index] = state
-        if state in IN_FLIGHT or state is NodeStatus.WAITING:
+        if state in HAS_ATTEMPT:
             progress = read_progress(row.progress)
             self.attempts[index] = Attempt(
                 node=self.node_attempt.node,

@@ -30,8 +30,7 @@ def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
     for index in list(loop.attempts):
         attempt = loop.attempts[index]
         if loop.states[index] in IN_FLIGHT:
-            turn.changes.cancels.append(job.task_id(attempt))
-            job.late.add((node, index, attempt.number))
+            turn.withdraw(attempt)
         turn.transition(attempt, NodeMove.CANCEL)
         end_iteration(turn, attempt)
         turn.emit(EventType.ITERATION_CANCELLED, job.plan.nodes[node].id, data, index=index)

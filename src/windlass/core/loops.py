@@ -13,6 +13,7 @@ from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
+from windlass.core.job import Job
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
 from windlass.core.messages import OutputsMerged, TaskError
@@ -101,7 +102,7 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
-    if job.has_large and lacks(turn, plan):
+    if job.large and lacks(job, plan):
         return budget
     tasks = turn.changes.tasks
     begun = loop.begun
@@ -134,24 +135,9 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
     turn.changes.merges.append(MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
 
 
-def lacks(turn: Turn, plan: NodePlan) -> bool:
+def lacks(job: Job, plan: NodePlan) -> bool:
     """Whether large outputs must be read before iterations can be rendered. All of them are requested."""
-    job = turn.job
-    templates = [plan.when]
-    if plan.sink is not None:
-        templates.append(plan.sink.options)
-    lacking = [job.lacks(template) for template in templates if template is not None]
-    if plan.params is not None and plan.params.static is None:
-        lacking.append(job.lacks(plan.params, spares=True))
-    return any(lacking)
-
-
-def condition_of(plan: NodePlan) -> Template | None:
-    """Return the condition that applies to each iteration: the one that refers to the element or its index."""
-    if plan.loop is None or plan.when is None:
-        return None
-    own = (plan.loop.element, "index")
-    return plan.when if any(reference.name in own for reference in plan.when.references) else None
+    return any([job.lacks(plan.when), job.lacks(plan.sink_options), job.lacks(plan.params, spares=True)])
 
 
 def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
@@ -161,10 +147,9 @@ def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
         return
     attempt = _next_attempt(loop, index)
     loop.attempts[index] = attempt
-    if plan.when is not None:
-        condition = condition_of(plan)
-        if condition is not None and not _holds(turn, attempt, condition):
-            return
+    condition = plan.iteration_condition
+    if condition is not None and not _holds(turn, attempt, condition):
+        return
     turn.transition(attempt, _READY)
     _dispatch(turn, attempt, plan)
 

@@ -142,8 +142,7 @@ def _ask_for_parts(turn: Turn, attempt: Attempt) -> None:
 
 def pending_merges(job: Job) -> list[MergeOutputs]:
     """Return the merges that a job waits for, to be requested again after a recovery."""
-    loops = [attempt for loop in job.loops.values() for attempt in loop.attempts.values()]
-    return [_merge_request(job, attempt) for attempt in (*job.attempts.values(), *loops) if attempt.is_merging]
+    return [_merge_request(job, attempt) for attempt in job.current_attempts() if attempt.is_merging]
 
 
 def _merge_request(job: Job, attempt: Attempt) -> MergeOutputs:

@@ -139,8 +139,26 @@ class NodePlan(Struct, frozen=True, gc=False):
     redeliveries_max: int = DEFAULT_REDELIVERIES
     # Derived: whether no rule but those about dependencies applies to the node, so that guards can be skipped.
     is_plain: bool = False
+    # Derived: `when`, if it refers to the element of the loop or its index, and so applies to each iteration.
+    iteration_condition: Template | None = None
+
+    @property
+    def node_condition(self) -> Template | None:
+        """The condition that applies to the node as a whole."""
+        if self.iteration_condition is not None:
+            return None
+        return self.when
+
+    @property
+    def sink_options(self) -> Template | None:
+        """The options of the sink, if there is one."""
+        if self.sink is None:
+            return None
+        return self.sink.options
 
     def __post_init__(self) -> None:
+        if self.loop is not None and self.when is not None and self.when.names & {self.loop.element, "index"}:
+            force_setattr(self, "iteration_condition", self.when)
         is_task = self.kind is NodeKind.TASK and self.handler not in WITH_RECORDS
         rules = (self.when, self.on_success, self.loop, self.sink)
         if is_task and rules == (None, None, None, None) and self.on_error.attempts_max == 1:
@@ -167,3 +185,10 @@ class Plan(Struct, frozen=True):
     runs: RunRules | None = None
     # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.
     hook_secret: str | None = None
+
+    @property
+    def shard_key(self) -> str | None:
+        """What selects the shard of a job instead of its id: all runs of a workflow are on one shard."""
+        if self.runs is None:
+            return None
+        return self.workflow_id

@@ -8,29 +8,25 @@ from windlass.core.plan import NodePlan
 
 def want_for(job: Job, message: Message) -> None:
     """Request the values that a message needs: its own output, and those that the templates of its node read."""
-    node_id: str | None = getattr(message, "node_id", None)
-    node = job.plan.index.get(node_id) if node_id is not None else None
+    node = job.plan.index.get(getattr(message, "node_id", ""))
     if node is None:
         return
     plan = job.plan.nodes[node]
     if isinstance(message, TaskFinished) and plan.on_success is not None and isinstance(message.outcome, Succeeded):
         _want_output(job, message.outcome)
-    if job.has_large:
+    if job.large:
         want_node(job, plan)
 
 
 def want_node(job: Job, plan: NodePlan) -> None:
     """Request the values that an attempt of a node needs."""
-    rules = [plan.when, plan.on_error.when]
+    job.lacks(plan.when)
+    job.lacks(plan.on_error.when)
     if plan.on_success is not None:
-        rules += [plan.on_success.condition, plan.on_success.next_call]
-    if plan.sink is not None:
-        rules.append(plan.sink.options)
-    for template in rules:
-        if template is not None:
-            job.lacks(template)
-    if plan.params is not None:
-        job.lacks(plan.params, spares=True)
+        job.lacks(plan.on_success.condition)
+        job.lacks(plan.on_success.next_call)
+    job.lacks(plan.sink_options)
+    job.lacks(plan.params, spares=True)
 
 
 def _want_output(job: Job, outcome: Succeeded) -> None:

@@ -9,6 +9,7 @@ from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
+    HAS_ATTEMPT,
     IN_FLIGHT,
     NO_PROGRESS,
     Attempt,
@@ -43,7 +44,7 @@ def restore_job(
         _restore_entry(job, plan.index[entry.node_id], entry)
     job.recount(dependents)
     if record.state.status is JobStatus.RUNNING:
-        job.ready.extend(node for node in range(len(plan.nodes)) if not job.states[node] and not job.remaining[node])
+        job.enqueue_unblocked()
     return job
 
 
@@ -67,7 +68,7 @@ def _restore_node(job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[in
         job.late.add((node, -1, row.attempt))
     if progress.total >= 0 and state is not NodeStatus.COMPLETED:
         _restore_loop(job, node, row, loop_rows[node, progress.generation])
-    elif state in IN_FLIGHT or state is NodeStatus.WAITING:
+    elif state in HAS_ATTEMPT:
         job.attempts[node] = _attempt_of_row(node, row, progress)
     if state in NODE_FINAL:
         _restore_end(job, node, row)

@@ -48,10 +48,9 @@ def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> d
     """Return what an event says about the retry rules of its node; None without rules."""
     if plan.on_error.attempts_max == 1 and plan.on_success is None:
         return None
-    kind = "on_error" if will_retry is not None or plan.on_success is None else "on_success"
-    attempts_max = plan.on_error.attempts_max
-    if kind == "on_success" and plan.on_success is not None:
-        attempts_max = plan.on_success.calls_max
+    kind, attempts_max = "on_error", plan.on_error.attempts_max
+    if will_retry is None and plan.on_success is not None:
+        kind, attempts_max = "on_success", plan.on_success.calls_max
     meta: dict[str, object] = {
         "has_config": True,
         "attempt_number": attempts_made,

@@ -59,7 +59,7 @@ class JobScope:
         """Return the reference to a large output that is passed on as a whole; None for any other."""
         if not self.spares or name in self.extra:
             return None
-        output = self.job.large_output(name)
+        output = self.job.large.get(name)
         if output is None:
             return None
         key = read_reference(output).key
@@ -69,7 +69,7 @@ class JobScope:
 
     def names(self) -> Sequence[str]:
         """Return the known names, for error messages."""
-        upstream = sorted({reference.name for reference in self.template.references} & self.job.plan.index.keys())
+        upstream = sorted(self.template.names & self.job.plan.index.keys())
         return [*self.extra, "input", "job", *upstream, *self._input()]
 
     def _input(self) -> dict[str, Any]:

@@ -234,6 +234,11 @@ class Turn:
         self.save_node(node, attempt, self.now)
         self.meet_dependents(node, skipped=False)
 
+    def withdraw(self, attempt: Attempt) -> None:
+        """Cancel the task of an attempt. A result that arrives afterwards is ignored."""
+        self.changes.cancels.append(self.job.task_id(attempt))
+        self.job.late.add((attempt.node, attempt.index, attempt.number))
+
     def finish(self, node: int) -> Attempt | None:
         """Remove a node that ends from those in flight; return its attempt, if there was one."""
         job = self.job
@@ -306,6 +311,13 @@ class Turn:
         """Send the job a TimerDue at an instant."""
         job = self.job
         self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.state.round))
+
+    def postpone(self, due_at: int | None, kind: str, node_id: str | None = None, attempt: int = 0) -> bool:
+        """Set a timer again if its instant is still to come; return whether it is."""
+        if due_at is None or due_at <= self.now:
+            return False
+        self.set_timer(due_at, kind, node_id, attempt)
+        return True
 
     def set_deadline(self) -> None:
         """Start the timeout of the whole job."""

@@ -10,9 +10,9 @@ import hmac
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from msgspec import Raw, Struct
 
+from windlass.core.artifacts import decode_or
 from windlass.core.errors import SignatureInvalid
 
 HANDLER = "webhook"
@@ -59,12 +59,7 @@ class _Meta(Struct):
 
 def delivery_of(meta: Raw | None) -> Delivery | None:
     """Return the handler's report of an attempt; None when there is none."""
-    if meta is None:
-        return None
-    try:
-        return msgspec.json.decode(meta, type=_Meta).delivery
-    except msgspec.MsgspecError:
-        return None
+    return decode_or(_Meta(), meta).delivery
 
 
 def key_of(secret: str) -> bytes:

@@ -28,10 +28,7 @@ class Counters:
         self.commits += 1
         self.events += sum(map(len, changes.events.values()))
         self.tasks += len(changes.tasks)
-        for job_id in changes.finished:
-            row = changes.jobs.get(job_id)
-            if row is not None:
-                self.jobs[row.status] += 1
+        self.jobs.update(changes.jobs[job_id].status for job_id in changes.finished if job_id in changes.jobs)
         if changes.runs is not None:
             self.events += sum(map(len, changes.runs.events.values()))
             for run in changes.runs.runs.values():

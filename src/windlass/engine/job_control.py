@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from msgspec import structs
 
+from windlass.concurrency.futures import resolve
 from windlass.core.changes import Changes
 from windlass.core.errors import BrokerUnavailable, NodeNotFound, RequestRefused, WindlassError
 from windlass.core.jobs import JobRecord
@@ -176,14 +177,14 @@ class EngineJobs:
     def request_applied(self, request_id: str) -> None:
         """Notify the caller that waits for a request."""
         applied = self._requests.get(request_id)
-        if applied is not None and not applied.done():
-            applied.set_result(None)
+        if applied is not None:
+            resolve(applied, None)
 
     def report_applied(self, result_id: str, verdict: ReportVerdict | None) -> None:
         """Notify the caller that waits for the verdict on a report; None if the verdict must be read."""
         applied = self._reports.get(result_id)
-        if applied is not None and not applied.done():
-            applied.set_result(verdict)
+        if applied is not None:
+            resolve(applied, verdict)
 
     def done(self, ids: Sequence[str]) -> None:
         """Notify waiters of jobs that finished, and of requests and reports that were applied, in other processes."""

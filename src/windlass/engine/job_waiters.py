@@ -4,10 +4,14 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TypeVar
 
+from windlass.concurrency.futures import resolve
 from windlass.core.changes import Changes
 
 FINISHED_MAX = 10_000
+
+Waiter = TypeVar("Waiter")
 
 
 class JobWaiters:
@@ -36,27 +40,15 @@ class JobWaiters:
     def wait_finished(self, job_id: str) -> Generator["asyncio.Future[None]"]:
         """Yield a future that is done once the job has finished."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._ends.setdefault(job_id, []).append(future)
-        try:
+        with _registered(self._ends, job_id, future):
             yield future
-        finally:
-            waiting = self._ends.get(job_id, [])
-            if future in waiting:
-                waiting.remove(future)
-                if not waiting:
-                    del self._ends[job_id]
 
     @contextmanager
     def subscribe(self, job_id: str) -> Generator[asyncio.Event]:
         """Yield an event that is set whenever the job changes, until the block ends."""
         event = asyncio.Event()
-        self._changes.setdefault(job_id, []).append(event)
-        try:
+        with _registered(self._changes, job_id, event):
             yield event
-        finally:
-            self._changes[job_id].remove(event)
-            if not self._changes[job_id]:
-                del self._changes[job_id]
 
     def notify(self, job_id: str, *, has_finished: bool) -> None:
         """Notify the waiters of a job that changed, perhaps for the last time."""
@@ -81,5 +73,18 @@ class JobWaiters:
 
     def _notify_end(self, job_id: str) -> None:
         for future in self._ends.pop(job_id, ()):
-            if not future.done():
-                future.set_result(None)
+            resolve(future, None)
+
+
+@contextmanager
+def _registered(waiters: dict[str, list[Waiter]], job_id: str, waiter: Waiter) -> Generator[None]:
+    """Keep a waiter among those of its job, until the block ends."""
+    waiters.setdefault(job_id, []).append(waiter)
+    try:
+        yield
+    finally:
+        others = waiters.get(job_id, [])
+        if waiter in others:
+            others.remove(waiter)
+        if not others:
+            waiters.pop(job_id, None)

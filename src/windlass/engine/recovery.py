@@ -52,13 +52,12 @@ class Recovery:
         for job in jobs:
             if job.state.deadline_at is not None:
                 found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
-            found.extend(timer for attempt in job.attempts.values() if (timer := _timer_of(job, attempt)) is not None)
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
                     found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.node_attempt.number))
-                timers = (_timer_of(job, attempt) for attempt in loop.attempts.values())
-                found.extend(timer for timer in timers if timer is not None)
+            timers = [_timer_of(job, attempt) for attempt in job.current_attempts()]
+            found.extend(filter(None, timers))
         return found
 
     def hints(self, jobs: Iterable[Job]) -> list[Message]:
@@ -127,7 +126,7 @@ def _task_lost(job: Job, attempt: Attempt) -> TaskLost:
 
 def _missing_values(job: Job, node: int) -> list[str]:
     """Return the keys of large values that an attempt of a node needs and its job does not have in memory."""
-    if not job.has_large:
+    if not job.large:
         return []
     wanted, job.wanted = job.wanted, {}
     want_node(job, job.plan.nodes[node])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
+from windlass.concurrency.futures import reject, resolve
 from windlass.core.report_verdict import ReportVerdict
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
@@ -111,10 +112,7 @@ class RemoteJobWatcher:
 
 def _answer(answers: Sequence[_Answer], position: JobPosition | None, failure: Exception | None) -> None:
     for answer in answers:
-        # Done if its caller was cancelled.
-        if answer.done():
-            continue
         if failure is None:
-            answer.set_result(position)
+            resolve(answer, position)
         else:
-            answer.set_exception(failure)
+            reject(answer, failure)

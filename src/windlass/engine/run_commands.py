@@ -127,12 +127,12 @@ class RunCommands:
     async def _trigger_job(self, batch: RunBatch, command: TriggerJob) -> JobTriggered:
         try:
             choice = stable_choice(command.job_id)
-            version = await self._versions.resolve(command.workflow_id, command.version, choice)
+            version = await self._versions.resolve(command.workflow_id, command.version, choice, {})
             plan = await self._plans.get(command.workflow_id, version)
             input = self._prepare(plan.input_schema, command.input)
         except (InputInvalid, NotFound) as error:
             return JobTriggered(command.run_id, command.purpose, command.job_id, str(error))
-        shard_key = None if plan.runs is None else command.workflow_id
+        shard_key = plan.shard_key
         job = JobSpec(
             job_id=command.job_id,
             workflow_id=command.workflow_id,

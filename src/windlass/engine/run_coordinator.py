@@ -4,6 +4,7 @@ Everything happens in the current batch: the rows of runs and of their jobs are 
 """
 
 import logging
+import math
 from collections import deque
 from collections.abc import Iterable, Mapping
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Arrival, Changes
 from windlass.core.errors import ScheduleNotFound, StoreUnavailable
+from windlass.core.events import Event
 from windlass.core.ids import JobId, WorkflowId, retry_run_id, slot_run_id
 from windlass.core.job import Job
 from windlass.core.runs.changes import RunTimer
@@ -30,7 +32,7 @@ from windlass.core.runs.messages import (
     RunSignal,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
 from windlass.core.runs.rules import RunRules
 from windlass.core.runs.scheduling import Span, slots_in
@@ -61,7 +63,7 @@ class RunCoordinator:
         plans: Plans,
         *,
         prepare: Prepare | None = None,
-        silent_seconds_max: float | None = None,
+        silent_seconds_max: float = math.inf,
         heartbeat_seconds: float,
     ) -> None:
         self.registry = RunRegistry(number)
@@ -129,14 +131,11 @@ class RunCoordinator:
         silent = await self._store.runs.heartbeat_age_seconds(self._number)
         if silent is None:
             return []
-        found: list[RunLost] = []
-        for run in self.registry.runs():
-            limit = self._silence_limit(run)
-            if run.state is not RunState.PRE_RUN and limit is not None and silent > limit:
-                found.append(RunLost(run.workflow_id, run.id, silent))
-        return found
+        started = [run for run in self.registry.runs() if run.state is not RunState.PRE_RUN]
+        lost = [run for run in started if silent > self._silence_limit(run)]
+        return [RunLost(run.workflow_id, run.id, silent) for run in lost]
 
-    def _silence_limit(self, run: Run) -> float | None:
+    def _silence_limit(self, run: Run) -> float:
         heartbeats = self.registry.rules_of(run).constraints.missed_heartbeats_max
         if heartbeats is None:
             return self._silent_seconds_max
@@ -173,13 +172,12 @@ class RunCoordinator:
         """Apply a message about a run or a schedule."""
         if message.workflow_id in self.quarantined:
             return
-        context: ScheduleContext | None = NO_CONTEXT
+        context = NO_CONTEXT
         if isinstance(message, ScheduleChanged):
             context = await self._changed_context(message)
         elif isinstance(message, RunRequested) and message.kind == "backfill":
             context = await self._backfill_context(message)
-        if context is not None:
-            await self._decide(batch, message, context)
+        await self._decide(batch, message, context)
 
     async def apply_job_changes(self, batch: RunBatch) -> None:
         """Apply the rules to what the batch did to jobs, until nothing more follows from it."""
@@ -242,13 +240,13 @@ class RunCoordinator:
 
     # What the rules need to know
 
-    async def _changed_context(self, message: ScheduleChanged) -> ScheduleContext | None:
-        """Read a schedule that changed; None when there never was one."""
+    async def _changed_context(self, message: ScheduleChanged) -> ScheduleContext:
+        """Read a schedule that changed, if there ever was one."""
         row = self._loaded_schedules.pop(message.workflow_id, None)
         if row is None:
             row = await self._read_schedule(message.workflow_id)
         if row is None:
-            return None
+            return NO_CONTEXT
         return ScheduleContext(row, await self._rules_of(row))
 
     async def _backfill_context(self, message: RunRequested) -> ScheduleContext:
@@ -257,7 +255,7 @@ class RunCoordinator:
         if row is None or message.since is None or message.until is None:
             return NO_CONTEXT
         rules = await self._rules_of(row)
-        if rules is None or rules.schedule is None:
+        if rules.schedule is None:
             return NO_CONTEXT
         slots = slots_in(rules.schedule, Span(message.since, message.until))
         run_ids = [slot_run_id(message.workflow_id, slot_at) for slot_at in slots]
@@ -272,11 +270,11 @@ class RunCoordinator:
                 return None
             return msgspec.structs.replace(known.schedule, is_gone=True)
 
-    async def _rules_of(self, row: ScheduleRow) -> RunRules | None:
+    async def _rules_of(self, row: ScheduleRow) -> RunRules:
         await self._rules.load_last_success(row.workflow_id)
         if row.is_gone or not await self._rules.load(row.workflow_id, row.version):
-            return None
-        return self.registry.rules.get((row.workflow_id, row.version))
+            return NO_RULES
+        return self.registry.rules.get((row.workflow_id, row.version), NO_RULES)
 
     async def _job_arrived(self, job: Job, arrival: Arrival) -> JobArrived | None:
         """Return the signal for a job that may start or be retried; None for a repeated one."""
@@ -304,13 +302,12 @@ class RunCoordinator:
     def _started(self, changes: Changes) -> list[JobStarted]:
         """Return the jobs of which a task has started since they were admitted."""
         creating = self.registry.creating
-        found: list[JobStarted] = []
-        for job_id in creating.keys() & changes.events.keys():
-            for event in changes.events[job_id]:
-                if event.seq > creating[job_id] and event.type in STARTED:
-                    found.append(JobStarted(job_id, event.at))
-                    break
-        return found
+        active = creating.keys() & changes.events.keys()
+        return [JobStarted(job_id) for job_id in active if _has_start(changes.events[job_id], creating[job_id])]
+
+
+def _has_start(events: Iterable[Event], after: int) -> bool:
+    return any(event.seq > after and event.type in STARTED for event in events)
 
 
 def _ended_containers(changes: Changes) -> list[ContainerEnded]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -124,7 +125,7 @@ class ShardOwner:
 
     def _new_coordinator(self, number: int) -> RunCoordinator:
         missed_max = self._duties.run_heartbeats_missed_max
-        silent_seconds_max = None
+        silent_seconds_max = math.inf
         if missed_max is not None:
             silent_seconds_max = missed_max * self._duties.run_heartbeat_seconds
         return RunCoordinator(

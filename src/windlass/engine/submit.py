@@ -95,7 +95,7 @@ class Submitter:
             digest = request.digest if asked is None else digest_of(asked)
         now = self._clock.now()
         job_id = self._ids.new(now)
-        shard_key = None if plan.runs is None else plan.workflow_id
+        shard_key = plan.shard_key
         return JobSpec(
             job_id=job_id,
             workflow_id=plan.workflow_id,

@@ -1,7 +1,9 @@
 """The version of a workflow that a request names: a number, an alias, or the newest."""
 
 import asyncio
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from zlib import crc32
 
 from msgspec import Struct
@@ -44,17 +46,13 @@ class VersionResolver:
         self._running: dict[VersionKey, asyncio.Future[None]] = {}
         self._next: dict[VersionKey, asyncio.Task[LiveVersions]] = {}
 
-    async def resolve(
-        self, workflow_id: str, wanted: int | str | None, choose: Choice, cache: VersionCache | None = None
-    ) -> int:
+    async def resolve(self, workflow_id: str, wanted: int | str | None, choose: Choice, cache: VersionCache) -> int:
         """Return the version to run; `choose` selects among the versions of a weighted alias. WorkflowNotFound.
 
         `cache` holds what the same request has read before.
         """
         is_alias = isinstance(wanted, str) and wanted != LATEST
         key = (workflow_id, is_alias)
-        if cache is None:
-            cache = {}
         live = cache.get(key)
         if live is None:
             live = cache[key] = await self._read_shared(key)
@@ -103,12 +101,8 @@ def _existing_version(workflow_id: str, version: int, newest: int) -> int:
 
 
 def _weighted_version(targets: Sequence[AliasTarget], choose: Choice) -> int:
-    share = choose(sum(target.weight for target in targets))
-    for target in targets:
-        share -= target.weight
-        if share < 0:
-            return target.version
-    return targets[-1].version
+    limits = list(accumulate(target.weight for target in targets))
+    return targets[bisect(limits, choose(limits[-1]))].version
 
 
 def _unknown_alias(workflow_id: str, alias: str, live: LiveVersions) -> WorkflowNotFound:

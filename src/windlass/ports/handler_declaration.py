@@ -25,6 +25,17 @@ _UNKNOWN_FIELD = re.compile(r"unknown field `(.*)`")
 _MISSING_FIELD = re.compile(r"missing required field `(.*)`")
 _AT_PATH = re.compile(r"^(.*) - at `\$\.?(.*)`$", re.DOTALL)
 
+# Whether a function is async, and the modes in which it then cannot run.
+_MODE_CONFLICTS: Mapping[tuple[Mode, bool], str] = {
+    (Mode.ASYNC, False): "mode 'async' requires an async def",
+    (Mode.THREAD, True): "an async def cannot run in mode 'thread'; make it a def",
+}
+# Kinds of parameters that no param can supply.
+_UNUSABLE_KINDS: Mapping[object, str] = {
+    inspect.Parameter.POSITIONAL_ONLY: "'{0}' is positional-only, but params are passed by name; remove the '/'",
+    inspect.Parameter.VAR_POSITIONAL: "'*{0}' cannot be passed by name; take a list param, or **{0}",
+}
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 Check = Callable[[bytes], dict[str, Any]]
 
@@ -230,10 +241,9 @@ def _mode_of(name: str, function: Callable[..., Any], requested: str | None) -> 
         raise HandlerInvalid(
             f"handler {name!r}: unknown mode {requested!r}; use 'async', 'thread' or 'process'"
         ) from None
-    if mode is Mode.ASYNC and not is_async:
-        raise HandlerInvalid(f"handler {name!r}: mode 'async' requires an async def")
-    if mode is Mode.THREAD and is_async:
-        raise HandlerInvalid(f"handler {name!r}: an async def cannot run in mode 'thread'; make it a def")
+    conflict = _MODE_CONFLICTS.get((mode, is_async))
+    if conflict is not None:
+        raise HandlerInvalid(f"handler {name!r}: {conflict}")
     if mode is Mode.PROCESS and ("<" in function.__qualname__ or function.__module__ == "__main__"):
         raise HandlerInvalid(
             f"handler {name!r}: a child process cannot import {function.__module__}.{function.__qualname__}; "
@@ -259,14 +269,9 @@ def _is_context(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
 def _reject_unusable(name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
     if hints.get(parameter.name) is Context:
         raise HandlerInvalid(f"handler {name!r}: the Context must be the first parameter, not {parameter.name!r}")
-    if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise HandlerInvalid(
-            f"handler {name!r}: {parameter.name!r} is positional-only, but params are passed by name; remove the '/'"
-        )
-    if parameter.kind is parameter.VAR_POSITIONAL:
-        raise HandlerInvalid(
-            f"handler {name!r}: '*{parameter.name}' cannot be passed by name; take a list param, or **{parameter.name}"
-        )
+    reason = _UNUSABLE_KINDS.get(parameter.kind)
+    if reason is not None:
+        raise HandlerInvalid(f"handler {name!r}: {reason.format(parameter.name)}")
 
 
 def _reject_unreadable_type(name: str, param: str, hint: Any) -> None:

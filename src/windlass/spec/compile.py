@@ -7,7 +7,7 @@ from typing import Any, cast
 from windlass.core.plan import NO_RETRY, NodePlan, Plan
 from windlass.core.runs.containers import CONTAINER
 from windlass.core.runs.cron import Schedule, instant_of
-from windlass.core.runs.rules import NO_CONSTRAINTS, RunRules
+from windlass.core.runs.rules import NO_CONSTRAINTS, NO_RUN_RETRY, RunRules
 from windlass.core.templates.template import Template, compile_template
 from windlass.spec.checks.graph import children_of
 from windlass.spec.checks.inputs import encode_schema, fill_defaults
@@ -83,7 +83,7 @@ def run_rules(definition: Definition) -> RunRules | None:
     return RunRules(
         schedule=schedule,
         constraints=definition.constraints or NO_CONSTRAINTS,
-        retry=definition.run_retry,
+        retry=definition.run_retry or NO_RUN_RETRY,
         # The events of a run, as in on_failure.
         **definition.actions,
     )

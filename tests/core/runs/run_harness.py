@@ -21,9 +21,9 @@ from windlass.core.runs.messages import (
     RunSignal,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
-from windlass.core.runs.rules import Action, ActionKind, Constraints, Hook, RunRetry, RunRules
+from windlass.core.runs.rules import NO_RUN_RETRY, Action, ActionKind, Constraints, Hook, RunRetry, RunRules
 
 T0 = 1_700_000_040_000_000
 MINUTE = 60 * MICROSECONDS
@@ -38,7 +38,7 @@ def rules(
     failure: Action | None = None,
     success: Action | None = None,
     slow: Action | None = None,
-    retry: RunRetry | None = None,
+    retry: RunRetry = NO_RUN_RETRY,
     **constraints: object,
 ) -> RunRules:
     return RunRules(
@@ -111,7 +111,7 @@ class RunHarness:
         """Start the first task of a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.decide(JobStarted(job_id, self.now))
+        self.decide(JobStarted(job_id))
 
     def end(self, run_id: str, status: str = "completed") -> None:
         """End a run's job."""
@@ -142,7 +142,7 @@ class RunHarness:
                changed_at: int | None = None) -> None:  # fmt: skip
         """Write the schedule's row."""
         row = ScheduleRow("flow", version, paused, slot_at, T0, changed_at or self.now, gone)
-        self.decide(ScheduleChanged("flow"), ScheduleContext(row, self.registry.rules.get(("flow", version))))
+        self.decide(ScheduleChanged("flow"), ScheduleContext(row, self.registry.rules.get(("flow", version), NO_RULES)))
 
     def run(self, run_id: str) -> Run:
         """Return a run that has not ended."""

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
+from windlass.api.optional_values import given
 from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, path_text, read_query, reject_query
@@ -48,9 +49,9 @@ class DeliveryRoutes:
         query = read_query(request, DeliveriesQuery)
         rows = await self._store.deliveries(
             DeliveryFilter(
-                workflow_id=query.workflow_id or None,
-                job_id=query.job_id or None,
-                outcome=query.outcome or None,
+                workflow_id=given(query.workflow_id),
+                job_id=given(query.job_id),
+                outcome=given(query.outcome),
                 before=decode_cursor(query.cursor, tuple[int, str]),
                 limit=query.limit + 1,
             )

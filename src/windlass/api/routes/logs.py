@@ -19,6 +19,7 @@ from windlass.api.event_stream import (
     wait_for,
 )
 from windlass.api.operations import EVENT_STREAM, Operation, json_response, route
+from windlass.api.optional_values import given
 from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import Limit, Number, path_id, read_query
@@ -142,9 +143,9 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
 def _selection(request: Request, query: LogsQuery | LogStreamQuery) -> JobLogLines:
     return JobLogLines(
         job_id=path_id(request, "job_id"),
-        node_id=None if query.node is UNSET else query.node,
-        attempt=None if query.attempt is UNSET else query.attempt,
-        index=None if query.index is UNSET else query.index,
+        node_id=given(query.node),
+        attempt=given(query.attempt),
+        index=given(query.index),
     )
 
 

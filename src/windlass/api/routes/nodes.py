@@ -8,13 +8,15 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import JSON, Operation, json_response, route
+from windlass.api.optional_values import given
 from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.rendered_params import ParamsQuery, ParamsRenderer
 from windlass.api.requests import Cursor, Limit, Number, path_id, read_query, reject_query
 from windlass.api.state import ApiState, ConcurrencyLimit
+from windlass.api.stored_node import read_node
 from windlass.core.changes import NodeRow
-from windlass.core.errors import NodeNotFound, NotFound
+from windlass.core.errors import NotFound
 from windlass.core.plan import Plan
 from windlass.views.job_detail import node_views, nodes_in_order, output_values
 from windlass.views.jobs import pending_node
@@ -97,7 +99,7 @@ class NodeRoutes:
         after: int | None = decode_cursor(query.cursor, _Position)
         plan, row = await self._plan_and_row(request)
         selection = IterationSelection(
-            status=query.status or None,
+            status=given(query.status),
             after=-1 if after is None else after,
             limit=query.limit + 1,
         )
@@ -110,7 +112,7 @@ class NodeRoutes:
         """Return a whole output."""
         query = read_query(request, OutputQuery)
         plan, row = await self._plan_and_row(request)
-        index = None if query.index is UNSET else query.index
+        index = given(query.index)
         output = await self._output(plan, row, index)
         if output is None:
             name = path_id(request, "node_id")
@@ -138,13 +140,8 @@ class NodeRoutes:
 
     async def _plan_and_row(self, request: Request) -> tuple[Plan, NodeRow | None]:
         """Return the plan of a job and the row of a node, if it has started; JobNotFound, NodeNotFound."""
-        job_id, node_id = path_id(request, "job_id"), path_id(request, "node_id")
-        job = await self._state.store.jobs.get(job_id)
-        plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
-        if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
-        rows = await self._state.store.jobs.nodes(job_id, node_id)
-        return plan, rows[0] if rows else None
+        stored = await read_node(self._state, request)
+        return stored.plan, stored.row
 
 
 def routes(state: ApiState) -> list[Route]:

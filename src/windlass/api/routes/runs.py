@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
+from windlass.api.optional_values import given
 from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import RUN_ID, Cursor, path_text, read_json, read_query, reject_query
@@ -51,8 +52,8 @@ class RunRoutes:
         query = read_query(request, RunsQuery)
         rows = await self._store.list(
             RunFilter(
-                workflow_id=query.workflow_id or None,
-                state=query.state or None,
+                workflow_id=given(query.workflow_id),
+                state=given(query.state),
                 before=decode_cursor(query.cursor, tuple[int, str]),
                 limit=query.limit + 1,
             )

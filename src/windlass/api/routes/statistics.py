@@ -9,6 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
+from windlass.api.optional_values import given
 from windlass.api.policy import Policy
 from windlass.api.requests import path_id, read_query
 from windlass.api.state import ApiState
@@ -51,7 +52,7 @@ class StatisticsRoutes:
         """Show statistics of the last finished jobs of a workflow."""
         query = read_query(request, StatisticsQuery)
         overview, control = self._state.store.overview, self._state.control
-        version = None if query.version is UNSET else query.version
+        version = given(query.version)
         stored = await self._state.store.workflows.get(path_id(request, "workflow_id"), version)
         jobs = await overview.ended_jobs(stored.workflow_id, version, query.jobs, SCANNED_MAX)
         if not jobs:

@@ -178,7 +178,7 @@ class TaskRoutes:
         reject_query(request)
         body = await read_json(request, self._event_decoder)
         data = body.data or EmittedData()
-        outcome = None if body.event_type == "action_started" else _emitted(body)
+        outcome = None if body.event_type == "action_started" else _emitted(body, data)
         context = context_of(body.context)
         address = await self._address(_job_id(body), body.node_id, data.iteration_index)
         current = await self._current_attempt(address)
@@ -319,13 +319,12 @@ def _worker_id(body: EmitEventRequest, known: str | None) -> str:
     return given or known or UNNAMED_WORKER
 
 
-def _emitted(body: EmitEventRequest) -> Succeeded | Failed:
-    data = body.data
+def _emitted(body: EmitEventRequest, data: EmittedData) -> Succeeded | Failed:
     if body.event_type == "action_failed":
-        return Failed(error_of(body.error or (data.error if data is not None else None)))
+        return Failed(error_of(body.error or data.error))
     if body.result is not UNSET:
         return Succeeded(json_of(body.result, "result"))
-    if data is not None and data.result is not UNSET:
+    if data.result is not UNSET:
         return Succeeded(json_of(data.result, "data.result"))
     return Succeeded(NULL)
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from windlass.brokers.redis.protocol import Argument, RedisConnector, RedisProtocol
+from windlass.concurrency.futures import reject, resolve
 from windlass.core.errors import BrokerUnavailable
 
 # The time limit of a call, including its retries.
@@ -250,20 +251,17 @@ class RedisConnection:
 
     def _on_answer(self, answer: Any) -> None:
         future = self._sent.popleft().answer
-        if future.done():
-            return
         if isinstance(answer, Exception):
-            future.set_exception(answer)
+            reject(future, answer)
         else:
-            future.set_result(answer)
+            resolve(future, answer)
 
     def _fail_all(self, failure: Exception) -> None:
         failed = [*self._sent, *self._queued]
         self._sent.clear()
         self._queued.clear()
         for call in failed:
-            if not call.answer.done():
-                call.answer.set_exception(failure)
+            reject(call.answer, failure)
 
     async def aclose(self) -> None:
         """Close the connection. Calls under way fail; deferred commands are sent first."""

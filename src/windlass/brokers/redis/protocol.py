@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from windlass.concurrency.futures import resolve
+
 CONNECT_SECONDS_MAX = 3.0
 
 Argument = str | bytes | int | float
@@ -105,8 +107,7 @@ class RedisProtocol:
 
     def connection_lost(self, failure: Exception | None) -> None:
         """Set `lost`."""
-        if not self.lost.done():
-            self.lost.set_result(None)
+        resolve(self.lost, None)
 
     def pause_writing(self) -> None:
         """Stop writing: the buffer is full."""

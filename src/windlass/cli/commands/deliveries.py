@@ -3,7 +3,7 @@
 import click
 
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WORKFLOW_FILTER
-from windlass.cli.output.console import print_json
+from windlass.cli.output.console import show
 from windlass.cli.output.run_tables import print_deliveries
 from windlass.cli.run_sources import DeliverySelection, read_runs
 from windlass.cli.server_address import call_server
@@ -38,11 +38,7 @@ def list_deliveries(
     """List deliveries, newest first."""
     selection = DeliverySelection(limit=limit, workflow_id=workflow_id, job_id=job, outcome=outcome, cursor=cursor)
     page = read_runs(server, database, lambda source: source.deliveries(selection))
-    if as_json:
-        print_json(page)
-    else:
-        print_deliveries(page.items)
-    return 0
+    return show(page, as_json, lambda page: print_deliveries(page.items))
 
 
 @command.command("redeliver")
@@ -52,9 +48,6 @@ def list_deliveries(
 def redeliver(delivery_id: str, server: str | None, as_json: bool) -> int:
     """Deliver a webhook again with the same id, in a new job."""
     redelivery = call_server(server, lambda client: client.deliveries.redeliver(delivery_id))
-    if as_json:
-        print_json(redelivery)
-    else:
-        job_id = redelivery.job_id
-        click.echo(f"job {job_id} delivers the webhook again; to follow it: windlass jobs watch {job_id}")
-    return 0
+    job_id = redelivery.job_id
+    text = f"job {job_id} delivers the webhook again; to follow it: windlass jobs watch {job_id}"
+    return show(redelivery, as_json, lambda _: click.echo(text))

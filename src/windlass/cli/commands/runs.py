@@ -3,7 +3,7 @@
 import click
 
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WORKFLOW_FILTER
-from windlass.cli.output.console import print_json
+from windlass.cli.output.console import show
 from windlass.cli.output.run_tables import print_run, print_runs
 from windlass.cli.run_sources import RunSelection, read_runs
 from windlass.cli.server_address import call_server
@@ -40,11 +40,7 @@ def list_runs(
     """List runs, newest slot first."""
     selection = RunSelection(limit=limit, workflow_id=workflow_id, state=state, cursor=cursor)
     page = read_runs(server, database, lambda source: source.runs(selection))
-    if as_json:
-        print_json(page)
-    else:
-        print_runs(page.items)
-    return 0
+    return show(page, as_json, lambda page: print_runs(page.items))
 
 
 @command.command("show")
@@ -55,11 +51,7 @@ def list_runs(
 def show_run(run_id: str, server: str | None, database: str | None, as_json: bool) -> int:
     """Show a run with its states, violations and metrics."""
     run = read_runs(server, database, lambda source: source.run(run_id))
-    if as_json:
-        print_json(run)
-    else:
-        print_run(run)
-    return 0
+    return show(run, as_json, print_run)
 
 
 @command.command("cancel")
@@ -70,8 +62,4 @@ def show_run(run_id: str, server: str | None, database: str | None, as_json: boo
 def cancel_run(run_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
     """Cancel a run and its job. Finished runs do not change."""
     run = call_server(server, lambda client: client.runs.cancel(run_id, reason))
-    if as_json:
-        print_json(run)
-    else:
-        click.echo(f"run {run.run_id} is {run.state}")
-    return 0
+    return show(run, as_json, lambda run: click.echo(f"run {run.run_id} is {run.state}"))

@@ -7,13 +7,12 @@ import click
 from windlass.cli.documents import read_input, report_problems
 from windlass.cli.exit_codes import INVALID
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER
-from windlass.cli.output.console import print_json
+from windlass.cli.output.console import print_json, show
 from windlass.cli.output.run_tables import print_next, print_schedule, print_schedules
 from windlass.cli.output.text import plural
 from windlass.cli.run_sources import read_runs
 from windlass.cli.server_address import call_server
 from windlass.core.errors import InputInvalid
-from windlass.wire import ScheduleView
 
 LIST_MAX = 1_000
 SLOTS_MAX = 1_000
@@ -36,11 +35,7 @@ def command() -> None:
 def list_schedules(server: str | None, database: str | None, as_json: bool, limit: int, cursor: str | None) -> int:
     """List schedules, each with its next slot."""
     page = read_runs(server, database, lambda source: source.schedules(limit, cursor))
-    if as_json:
-        print_json(page)
-    else:
-        print_schedules(page.items)
-    return 0
+    return show(page, as_json, lambda page: print_schedules(page.items))
 
 
 @command.command("show")
@@ -50,7 +45,7 @@ def list_schedules(server: str | None, database: str | None, as_json: bool, limi
 @AS_JSON
 def show_schedule(workflow_id: str, server: str | None, database: str | None, as_json: bool) -> int:
     """Show the schedule of a workflow."""
-    return _print_schedule(read_runs(server, database, lambda source: source.schedule(workflow_id)), as_json)
+    return show(read_runs(server, database, lambda source: source.schedule(workflow_id)), as_json, print_schedule)
 
 
 @command.command("next")
@@ -62,11 +57,7 @@ def show_schedule(workflow_id: str, server: str | None, database: str | None, as
 def show_next(workflow_id: str, server: str | None, database: str | None, as_json: bool, count: int) -> int:
     """Show the next slots, in the schedule's time zone and in UTC."""
     times = read_runs(server, database, lambda source: source.next(workflow_id, count))
-    if as_json:
-        print_json(times)
-    else:
-        print_next(times)
-    return 0
+    return show(times, as_json, print_next)
 
 
 @command.command("pause")
@@ -75,7 +66,7 @@ def show_next(workflow_id: str, server: str | None, database: str | None, as_jso
 @AS_JSON
 def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
     """Pause a schedule: start no further runs. Active runs continue."""
-    return _print_schedule(call_server(server, lambda client: client.schedules.pause(workflow_id)), as_json)
+    return show(call_server(server, lambda client: client.schedules.pause(workflow_id)), as_json, print_schedule)
 
 
 @command.command("resume")
@@ -84,7 +75,7 @@ def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
 @AS_JSON
 def resume_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
     """Resume a schedule with its next slot. Slots during the pause are not made up."""
-    return _print_schedule(call_server(server, lambda client: client.schedules.resume(workflow_id)), as_json)
+    return show(call_server(server, lambda client: client.schedules.resume(workflow_id)), as_json, print_schedule)
 
 
 @command.command("trigger")
@@ -116,11 +107,8 @@ def trigger(
     except InputInvalid as error:
         report_problems(input_file or Path("input"), error.problems)
         return INVALID
-    if as_json:
-        print_json(job)
-    else:
-        click.echo(f"job {job.job_id} is {job.status}; to list its run: windlass runs list --workflow {workflow_id}")
-    return 0
+    text = f"job {job.job_id} is {job.status}; to list its run: windlass runs list --workflow {workflow_id}"
+    return show(job, as_json, lambda _: click.echo(text))
 
 
 @command.command("backfill")
@@ -140,12 +128,4 @@ def backfill(workflow_id: str, since: str, until: str, server: str | None, as_js
         return 0
     first, last = backfill.slots[0][:19], backfill.slots[-1][:19]
     click.echo(f"{plural(len(backfill.slots), 'slot')} from {first}Z to {last}Z; a run starts for each without one")
-    return 0
-
-
-def _print_schedule(schedule: ScheduleView, as_json: bool) -> int:
-    if as_json:
-        print_json(schedule)
-    else:
-        print_schedule(schedule)
     return 0

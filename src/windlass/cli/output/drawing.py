@@ -1,5 +1,6 @@
 """A workflow as boxes and lines, as a list of layers, as Mermaid and as DOT."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -19,6 +20,17 @@ LINES = {
     UP | RIGHT: "└", UP | LEFT: "┘", VERTICAL | RIGHT: "├", VERTICAL | LEFT: "┤", DOWN | HORIZONTAL: "┬",
     UP | HORIZONTAL: "┴", VERTICAL | HORIZONTAL: "┼",
 }  # fmt: skip
+
+MERMAID_SHAPES = {
+    "terminal": '(["{id}"])',
+    "task": '["{id}<br/><small>{work}</small>"]',
+    "loop": '[["{id}<br/><small>{work}</small>"]]',
+}
+DOT_ATTRIBUTES = {
+    "terminal": 'label="{id}", shape=oval',
+    "task": 'label="{id}\\n{work}"',
+    "loop": 'label="{id}\\n{work}", peripheries=2',
+}
 
 
 class Bundle(Struct):
@@ -78,7 +90,7 @@ def _row_text(row: dict[int, str]) -> str:
 def draw_text(plan: Plan, width: int) -> str:
     """Return boxes and lines if they fit into `width`, otherwise a list of layers."""
     layers = assign_layers(group_nodes(plan))
-    layer_boxes = max((layers.count(layer) for layer in set(layers)), default=0)
+    layer_boxes = max(Counter(layers).values(), default=0)
     if len(layers) <= BOXES_MAX and layer_boxes <= LAYER_BOXES_MAX:
         boxes = lay_out(plan)
         if _drawing_width(boxes) <= width:
@@ -138,9 +150,8 @@ def _open_boxes(canvas: Canvas, row: int, upper: Sequence[Box], bundles: Sequenc
     """Draw where lines leave the lower borders of boxes; passages of long edges have no border."""
     passages = {box.left for box in upper if not box.label}
     for bundle in bundles:
-        for column in bundle.exits:
-            if column not in passages:
-                canvas.write(row, column, "┬")
+        for column in set(bundle.exits) - passages:
+            canvas.write(row, column, "┬")
 
 
 def _draw_comb(canvas: Canvas, row: int, bundle: Bundle, owner: int) -> None:
@@ -148,16 +159,9 @@ def _draw_comb(canvas: Canvas, row: int, bundle: Bundle, owner: int) -> None:
     columns = [*bundle.exits, *bundle.entries]
     left, right = min(columns), max(columns)
     for column in range(left, right + 1):
-        directions = 0
-        if column > left:
-            directions |= LEFT
-        if column < right:
-            directions |= RIGHT
-        if column in bundle.exits:
-            directions |= UP
-        if column in bundle.entries:
-            directions |= DOWN
-        canvas.add_line(row, column, directions, owner)
+        sides = LEFT * (column > left) | RIGHT * (column < right)
+        ends = UP * (column in bundle.exits) | DOWN * (column in bundle.entries)
+        canvas.add_line(row, column, sides | ends, owner)
 
 
 def _bundles(upper: Sequence[Box], lower: Sequence[Box]) -> list[Bundle]:
@@ -235,16 +239,19 @@ def _work(node: NodePlan) -> str:
     return f"{node.handler}, each {node.loop.element}"
 
 
+def _shape(node: NodePlan) -> str:
+    if node.kind is not NodeKind.TASK:
+        return "terminal"
+    if node.loop is None:
+        return "task"
+    return "loop"
+
+
 def draw_mermaid(plan: Plan) -> str:
     """Return a Mermaid flowchart. Its ids are numbers, since node ids may be keywords of Mermaid."""
     lines = ["flowchart TD"]
     for number, node in enumerate(plan.nodes):
-        if node.kind is not NodeKind.TASK:
-            shape = f'(["{node.id}"])'
-        elif node.loop is None:
-            shape = f'["{node.id}<br/><small>{_work(node)}</small>"]'
-        else:
-            shape = f'[["{node.id}<br/><small>{_work(node)}</small>"]]'
+        shape = MERMAID_SHAPES[_shape(node)].format(id=node.id, work=_work(node))
         lines.append(f"    n{number}{shape}")
     for number, children in enumerate(plan.children):
         lines.extend(f"    n{number} --> n{child}" for child in children)
@@ -255,12 +262,7 @@ def draw_dot(plan: Plan) -> str:
     """Return a Graphviz graph."""
     lines = [f'digraph "{plan.workflow_id}" {{', "    node [shape=box, style=rounded];"]
     for node in plan.nodes:
-        if node.kind is not NodeKind.TASK:
-            attributes = f'label="{node.id}", shape=oval'
-        elif node.loop is None:
-            attributes = f'label="{node.id}\\n{_work(node)}"'
-        else:
-            attributes = f'label="{node.id}\\n{_work(node)}", peripheries=2'
+        attributes = DOT_ATTRIBUTES[_shape(node)].format(id=node.id, work=_work(node))
         lines.append(f'    "{node.id}" [{attributes}];')
     for number, children in enumerate(plan.children):
         source = plan.nodes[number].id

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.console import console, new_table
+from windlass.cli.output.console import Cells, console, new_table, print_rows
 from windlass.cli.output.event_data import (
     LoopCounts,
     decode_data,
@@ -33,19 +33,18 @@ OTHER_RANK = 2
 
 def print_jobs(jobs: Sequence[JobView]) -> None:
     """Print one line per job."""
-    if not jobs:
-        click.echo("no jobs found")
-        return
-    table = new_table("job", "workflow", "status", "created", "duration", wrapped={"workflow"})
-    for job in jobs:
-        table.add_row(
-            job.job_id,
-            f"{job.workflow_id} v{job.version}",
-            _status(job.status),
-            local_time(job.created_at),
-            format_duration(job.started_at, job.completed_at),
-        )
-    console().print(table)
+    columns = ("job", "workflow", "status", "created", "duration")
+    print_rows(jobs, _job_row, columns=columns, wrapped={"workflow"}, empty="no jobs found")
+
+
+def _job_row(job: JobView) -> Cells:
+    return (
+        job.job_id,
+        f"{job.workflow_id} v{job.version}",
+        _status(job.status),
+        local_time(job.created_at),
+        format_duration(job.started_at, job.completed_at),
+    )
 
 
 def print_job(job: JobView) -> None:
@@ -98,19 +97,18 @@ def _node_table(nodes: Sequence[NodeView]) -> Table:
 
 def print_iterations(iterations: Sequence[IterationView]) -> None:
     """Print one line per iteration of a loop."""
-    if not iterations:
-        click.echo("no iterations found")
-        return
-    table = new_table("index", "status", "attempt", "duration", "output or error", wrapped={"output or error"})
-    for iteration in iterations:
-        table.add_row(
-            str(iteration.index),
-            _status(iteration.status),
-            str(iteration.attempt or ""),
-            format_duration(iteration.started_at, iteration.completed_at),
-            _outcome(iteration),
-        )
-    console().print(table)
+    columns = ("index", "status", "attempt", "duration", "output or error")
+    print_rows(iterations, _iteration_row, columns=columns, wrapped={"output or error"}, empty="no iterations found")
+
+
+def _iteration_row(iteration: IterationView) -> Cells:
+    return (
+        str(iteration.index),
+        _status(iteration.status),
+        str(iteration.attempt or ""),
+        format_duration(iteration.started_at, iteration.completed_at),
+        _outcome(iteration),
+    )
 
 
 def _outcome(iteration: IterationView) -> Text:
@@ -125,21 +123,20 @@ def _outcome(iteration: IterationView) -> Text:
 
 def print_events(events: Sequence[EventView]) -> None:
     """Print one line per event."""
-    if not events:
-        click.echo("no events found")
-        return
-    table = new_table("seq", "time", "event", "node", "attempt", "details", wrapped={"details"})
-    for event in events:
-        data = decode_data(from_wire(event))
-        table.add_row(
-            str(event.seq),
-            local_clock_time(event.timestamp),
-            event.event_type,
-            _node_name(event.node_id or "", event.index),
-            str(data.attempt_number or ""),
-            Text(format_reason(data) or format_loop_event(data)),
-        )
-    console().print(table)
+    columns = ("seq", "time", "event", "node", "attempt", "details")
+    print_rows(events, _event_row, columns=columns, wrapped={"details"}, empty="no events found")
+
+
+def _event_row(event: EventView) -> Cells:
+    data = decode_data(from_wire(event))
+    return (
+        str(event.seq),
+        local_clock_time(event.timestamp),
+        event.event_type,
+        _node_name(event.node_id or "", event.index),
+        str(data.attempt_number or ""),
+        Text(format_reason(data) or format_loop_event(data)),
+    )
 
 
 def print_log(line: LogView, out: Console) -> None:
@@ -158,17 +155,15 @@ def print_log(line: LogView, out: Console) -> None:
 
 def print_workers(workers: Sequence[WorkerView]) -> None:
     """Print one line per worker."""
-    if not workers:
-        click.echo("no workers connected")
-        return
-    table = new_table("worker", "status", "queues", "running", "last heartbeat", wrapped={"queues"})
-    for worker in workers:
-        status = Text("lost", "red")
-        if worker.alive:
-            status = Text("healthy", "green")
-        queues = ", ".join(worker.queues)
-        table.add_row(worker.worker_id, status, queues, str(worker.running), local_time(worker.seen_at))
-    console().print(table)
+    columns = ("worker", "status", "queues", "running", "last heartbeat")
+    print_rows(workers, _worker_row, columns=columns, wrapped={"queues"}, empty="no workers connected")
+
+
+def _worker_row(worker: WorkerView) -> Cells:
+    status = Text("lost", "red")
+    if worker.alive:
+        status = Text("healthy", "green")
+    return (worker.worker_id, status, ", ".join(worker.queues), str(worker.running), local_time(worker.seen_at))
 
 
 def _chronological(node: NodeView) -> tuple[bool, str]:

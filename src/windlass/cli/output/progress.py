@@ -1,5 +1,7 @@
 """The progress of a job, folded from its events. Small enough for a hundred thousand nodes."""
 
+from collections import Counter
+
 from msgspec import Struct
 
 from windlass.cli.output.event_data import LoopCounts, decode_data, format_reason
@@ -50,7 +52,7 @@ class JobProgress:
         self.ended_at: int | None = None
         self.nodes = {node.id: NodeProgress() for node in tasks}
         self.handlers = {node.id: node.handler for node in tasks}
-        self.counts = {"pending": len(tasks)}
+        self.counts = Counter(pending=len(tasks))
         # Node ids in the order in which they became active or failed; dicts serve as ordered sets.
         self.active: dict[str, None] = {}
         self.failed: dict[str, None] = {}
@@ -63,7 +65,7 @@ class JobProgress:
     @property
     def finished(self) -> int:
         """Return the number of finished nodes."""
-        return sum(self.counts.get(status, 0) for status in FINAL)
+        return sum(self.counts[status] for status in FINAL)
 
     def seconds(self, now: int) -> float:
         """Return how long the job has run."""
@@ -99,7 +101,7 @@ class JobProgress:
             node.started_at = event.at
         node.ended_at = event.at if status in FINAL else None
         self.counts[node.status] -= 1
-        self.counts[status] = self.counts.get(status, 0) + 1
+        self.counts[status] += 1
         node.status = status
         _set_member(self.active, node_id, status in ACTIVE)
         _set_member(self.failed, node_id, status == "failed")

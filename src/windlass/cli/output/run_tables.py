@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-import click
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.console import console, new_table
+from windlass.cli.output.console import Cells, console, new_table, print_rows
 from windlass.cli.output.styles import RUN_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds, local_clock_time, local_time
@@ -18,20 +17,20 @@ ERROR_CHARS_MAX = 120
 
 def print_schedules(schedules: Sequence[ScheduleView]) -> None:
     """Print one line per schedule."""
-    if not schedules:
-        click.echo("no schedules found; add `schedule:` to a workflow to create one")
-        return
-    table = new_table("workflow", "version", "schedule", "time zone", "state", "next slot", wrapped={"workflow"})
-    for schedule in schedules:
-        table.add_row(
-            schedule.workflow_id,
-            str(schedule.version),
-            format_rule(schedule),
-            schedule.timezone,
-            _schedule_state(schedule),
-            local_time(schedule.next_at),
-        )
-    console().print(table)
+    columns = ("workflow", "version", "schedule", "time zone", "state", "next slot")
+    empty = "no schedules found; add `schedule:` to a workflow to create one"
+    print_rows(schedules, _schedule_row, columns=columns, wrapped={"workflow"}, empty=empty)
+
+
+def _schedule_row(schedule: ScheduleView) -> Cells:
+    return (
+        schedule.workflow_id,
+        str(schedule.version),
+        format_rule(schedule),
+        schedule.timezone,
+        _schedule_state(schedule),
+        local_time(schedule.next_at),
+    )
 
 
 def print_schedule(schedule: ScheduleView) -> None:
@@ -52,29 +51,24 @@ def print_schedule(schedule: ScheduleView) -> None:
 
 def print_next(times: NextSlotsView) -> None:
     """Print one line per slot, in the schedule's time zone and in UTC."""
-    if not times.times:
-        click.echo("no further slots")
-        return
-    table = new_table(times.timezone, "UTC")
-    for local, instant in zip(times.local_times, times.times, strict=True):
-        table.add_row(f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M:%S %z}", f"{instant[:19]}Z")
-    console().print(table)
+    slots = zip(times.local_times, times.times, strict=True)
+    print_rows(slots, _slot_row, columns=(times.timezone, "UTC"), empty="no further slots")
+
+
+def _slot_row(slot: tuple[str, str]) -> Cells:
+    local, instant = slot
+    return (f"{datetime.fromisoformat(local):%a %Y-%m-%d %H:%M:%S %z}", f"{instant[:19]}Z")
 
 
 def print_runs(runs: Sequence[RunView]) -> None:
     """Print one line per run; `runs show` has the job and the attempt."""
-    if not runs:
-        click.echo("no runs found")
-        return
-    table = new_table("run", "state", "slot", "reason", wrapped={"run", "reason"})
-    for run in runs:
-        table.add_row(
-            run.run_id,
-            _run_state(run),
-            local_time(run.scheduled_at),
-            Text(one_line(run.reason or "", ERROR_CHARS_MAX)),
-        )
-    console().print(table)
+    columns = ("run", "state", "slot", "reason")
+    print_rows(runs, _run_row, columns=columns, wrapped={"run", "reason"}, empty="no runs found")
+
+
+def _run_row(run: RunView) -> Cells:
+    reason = Text(one_line(run.reason or "", ERROR_CHARS_MAX))
+    return (run.run_id, _run_state(run), local_time(run.scheduled_at), reason)
 
 
 def print_run(run: RunView) -> None:
@@ -123,21 +117,20 @@ def _format_metric(value: object) -> str:
 
 def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """Print one line per attempt to deliver a webhook."""
-    if not deliveries:
-        click.echo("no deliveries found")
-        return
-    table = new_table("delivery", "outcome", "status", "sent", "duration", "url", "error", wrapped={"url", "error"})
-    for delivery in deliveries:
-        table.add_row(
-            delivery.delivery_id,
-            Text(delivery.outcome, RUN_STYLES.get(delivery.outcome, "")),
-            str(delivery.status or ""),
-            local_time(delivery.sent_at),
-            format_seconds(delivery.duration_seconds),
-            delivery.url,
-            Text(one_line(delivery.error or "", ERROR_CHARS_MAX)),
-        )
-    console().print(table)
+    columns = ("delivery", "outcome", "status", "sent", "duration", "url", "error")
+    print_rows(deliveries, _delivery_row, columns=columns, wrapped={"url", "error"}, empty="no deliveries found")
+
+
+def _delivery_row(delivery: DeliveryView) -> Cells:
+    return (
+        delivery.delivery_id,
+        Text(delivery.outcome, RUN_STYLES.get(delivery.outcome, "")),
+        str(delivery.status or ""),
+        local_time(delivery.sent_at),
+        format_seconds(delivery.duration_seconds),
+        delivery.url,
+        Text(one_line(delivery.error or "", ERROR_CHARS_MAX)),
+    )
 
 
 def format_rule(schedule: ScheduleView) -> str:

@@ -48,10 +48,8 @@ def broken_constraints(turn: RunTurn, run: Run) -> list[BrokenConstraint]:
 def _concurrency(workflow: WorkflowRuns, run: Run, limit: int) -> list[BrokenConstraint]:
     """Check the number of concurrent runs. Runs that wait longer go first."""
     busy = len(workflow.busy(besides=run))
-    queue = workflow.waiting()
-    ahead = len(queue)
-    if run in queue:
-        ahead = queue.index(run)
+    # A run that does not wait yet would be the last one.
+    ahead = [*workflow.waiting(), run].index(run)
     if busy + ahead < limit:
         return []
     message = f"{busy} of at most {limit} runs are active"

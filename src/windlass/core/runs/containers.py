@@ -1,33 +1,22 @@
 """What attempts report about the containers they ran, for the metrics of their run."""
 
-import msgspec
-from msgspec import Raw
-
-from windlass.core.artifacts import is_reference
+from windlass.core.artifacts import decode_or
 from windlass.core.messages import Failed, Succeeded
 from windlass.core.runs.messages import Container
 
 # The handler's name.
 CONTAINER = "container"
+_UNKNOWN = Container()
 
 
 def container_of(outcome: Succeeded | Failed) -> Container:
     """Return what an outcome says about its container: in the meta, and in the output where there is one."""
-    meta = _decoded(outcome.meta)
+    meta = decode_or(_UNKNOWN, outcome.meta)
     if not isinstance(outcome, Succeeded):
         return meta
-    output = _decoded(outcome.output)
+    output = decode_or(_UNKNOWN, outcome.output)
     return Container(
         exit_code=output.exit_code if meta.exit_code is None else meta.exit_code,
         pod_start_seconds=output.pod_start_seconds if meta.pod_start_seconds is None else meta.pod_start_seconds,
         api_calls=max(meta.api_calls, output.api_calls),
     )
-
-
-def _decoded(value: Raw | None) -> Container:
-    if value is None or is_reference(value):
-        return Container()
-    try:
-        return msgspec.json.decode(value, type=Container)
-    except msgspec.DecodeError:
-        return Container()

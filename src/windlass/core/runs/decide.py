@@ -24,7 +24,7 @@ from windlass.core.runs.messages import (
     RunWait,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import R, Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, R, Run, RunRegistry
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
 from windlass.core.runs.rules import ActionEvent, RunRules
 from windlass.core.runs.turn import RunTurn
@@ -34,12 +34,13 @@ class ScheduleContext(Struct, frozen=True):
     """What the engine read from the store for a message about a schedule."""
 
     schedule: ScheduleRow | None = None
-    rules: RunRules | None = None
+    rules: RunRules = NO_RULES
     # Of the runs that a backfill may create, those that exist.
     existing: frozenset[RunId] = frozenset()
 
 
 NO_CONTEXT = ScheduleContext()
+_AboutRun = RunDue | JobStarted | ContainerEnded | JobFinished | JobRefused | JobTriggered | RunLost
 
 
 def decide(
@@ -52,57 +53,63 @@ def decide(
     """Add the consequences of a message to the batch's changes, and return the commands for jobs."""
     turn = RunTurn(registry, changes, now)
     match message:
-        case RunDue():
-            _wake(turn, message)
         case JobArrived():
             _admit(turn, message)
-        case JobStarted():
-            _start(turn, message)
-        case ContainerEnded():
-            run = registry.by_job.get(message.job_id)
-            if run is not None:
-                lifecycle.note_container(turn, run, message.container)
-        case JobFinished():
-            _end_job(turn, message)
         case ScheduleChanged():
             if context.schedule is not None:
                 workflow = registry.workflow(message.workflow_id)
                 scheduling.change(turn, workflow, context.schedule, context.rules)
         case RunRequested():
             _apply_request(turn, message, context)
-        case JobRefused():
-            _refuse_job(turn, message)
-        case JobTriggered():
-            _end_trigger(turn, message)
-        case RunLost():
-            _orphan(turn, message)
+        case JobStarted() | ContainerEnded() | JobFinished():
+            _apply_to_run(turn, registry.by_job.get(message.job_id), message)
+        case RunDue() | JobRefused() | JobTriggered() | RunLost():
+            _apply_to_run(turn, registry.find(message.run_id), message)
     turn.close()
     return turn.commands
+
+
+def _apply_to_run(turn: RunTurn, run: Run | None, message: _AboutRun) -> None:
+    """Apply a message about one run. It is outdated if the run has ended."""
+    if run is None:
+        return
+    match message:
+        case RunDue():
+            _wake(turn, run, message.kind)
+        case JobStarted():
+            _start(turn, run, message)
+        case ContainerEnded():
+            lifecycle.note_container(turn, run, message.container)
+        case JobFinished():
+            _end_job(turn, run, message)
+        case JobRefused():
+            _refuse_job(turn, run, message)
+        case JobTriggered():
+            _end_trigger(turn, run, message)
+        case RunLost():
+            _orphan(turn, run, message)
 
 
 # Timers
 
 
-def _wake(turn: RunTurn, message: RunDue) -> None:
-    run = turn.registry.find(message.run_id)
-    if run is None:
-        return
-    if message.kind is RunWait.SLOW:
+def _wake(turn: RunTurn, run: Run, kind: RunWait) -> None:
+    if kind is RunWait.SLOW:
         lifecycle.report_slow(turn, run)
-    elif message.kind is RunWait.LIMIT:
+    elif kind is RunWait.LIMIT:
         lifecycle.exceed_limit(turn, run)
-    elif run.detail.due_kind is message.kind and run.detail.due_at is not None:
+    elif run.detail.due_kind is kind and run.detail.due_at is not None:
         if turn.now < run.detail.due_at:
             # The timer was never stored, or the clock was set back: the recorded instant counts.
-            turn.set_timer(run, run.detail.due_at, message.kind)
+            turn.set_timer(run, run.detail.due_at, kind)
         else:
-            _end_wait(turn, run, message.kind)
+            _end_wait(turn, run, kind)
 
 
 def _end_wait(turn: RunTurn, run: Run, kind: RunWait) -> None:
-    if kind is RunWait.START and run.is_planned:
+    if run.is_planned:
         scheduling.fire(turn, run)
-    elif kind is RunWait.START or kind is RunWait.RETRY:
+    elif kind in (RunWait.START, RunWait.RETRY):
         lifecycle.begin(turn, run)
     elif kind is RunWait.CHECK:
         turn.clear_timer(run)
@@ -163,34 +170,27 @@ def _new_run(turn: RunTurn, message: JobArrived) -> Run:
     return Run(row, is_stored=False)
 
 
-def _start(turn: RunTurn, message: JobStarted) -> None:
-    run = turn.registry.by_job.get(message.job_id)
-    if run is not None and run.state is R.CONTAINER_CREATING and run.job_id == message.job_id:
+def _start(turn: RunTurn, run: Run, message: JobStarted) -> None:
+    if run.state is R.CONTAINER_CREATING and run.job_id == message.job_id:
         turn.registry.creating.pop(message.job_id, None)
         lifecycle.start(turn, run)
 
 
-def _end_job(turn: RunTurn, message: JobFinished) -> None:
-    run = turn.registry.by_job.get(message.job_id)
-    if run is None:
-        return
+def _end_job(turn: RunTurn, run: Run, message: JobFinished) -> None:
     if message.job_id in run.detail.calls:
         lifecycle.end_call(turn, run, message)
     elif message.job_id == run.job_id:
         lifecycle.end_job(turn, run, message)
 
 
-def _refuse_job(turn: RunTurn, message: JobRefused) -> None:
-    run = turn.registry.find(message.run_id)
-    if run is not None:
-        turn.registry.by_job.pop(run.job_id or "", None)
-        run.job_id = None
-        lifecycle.fail(turn, run, message.error)
+def _refuse_job(turn: RunTurn, run: Run, message: JobRefused) -> None:
+    turn.registry.by_job.pop(run.job_id or "", None)
+    run.job_id = None
+    lifecycle.fail(turn, run, message.error)
 
 
-def _end_trigger(turn: RunTurn, message: JobTriggered) -> None:
-    run = turn.registry.find(message.run_id)
-    if run is not None and run.detail.calls.pop(message.job_id, None) is not None:
+def _end_trigger(turn: RunTurn, run: Run, message: JobTriggered) -> None:
+    if run.detail.calls.pop(message.job_id, None) is not None:
         lifecycle.end_action(turn, run, ActionEvent(message.purpose), message.error)
 
 
@@ -213,7 +213,7 @@ def _apply_request(turn: RunTurn, message: RunRequested, context: ScheduleContex
 
 
 def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) -> None:
-    if context.rules is None or message.since is None or message.until is None:
+    if context.schedule is None or message.since is None or message.until is None:
         return
     workflow = turn.registry.workflow(message.workflow_id)
     if workflow.schedule is None:
@@ -222,8 +222,7 @@ def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) ->
     scheduling.backfill(turn, workflow, context.rules, span, existing=context.existing)
 
 
-def _orphan(turn: RunTurn, message: RunLost) -> None:
-    run = turn.registry.find(message.run_id)
-    if run is not None and run.state is not R.PRE_RUN:
+def _orphan(turn: RunTurn, run: Run, message: RunLost) -> None:
+    if run.state is not R.PRE_RUN:
         reason = f"no engine served the run for {message.silent_seconds:.0f} s"
         lifecycle.stop(turn, run, R.ORPHANED, reason)

@@ -185,8 +185,7 @@ def launch(turn: RunTurn, run: Run) -> None:
 
 
 def _needs_new_job(turn: RunTurn, run: Run) -> bool:
-    retry = turn.registry.rules_of(run).retry
-    return run.attempt > 0 and retry is not None and retry.full
+    return run.attempt > 0 and turn.registry.rules_of(run).retry.full
 
 
 def _make_job(turn: RunTurn, run: Run) -> JobId:
@@ -289,7 +288,7 @@ def conclude(turn: RunTurn, run: Run) -> None:
     """Start another attempt after the job, or make the last calls and end."""
     rules, detail = turn.registry.rules_of(run), run.detail
     has_failed = _has_failed(run)
-    if has_failed and not detail.is_doomed and rules.retry is not None and run.attempt < rules.retry.max_retries:
+    if has_failed and not detail.is_doomed and run.attempt < rules.retry.max_retries:
         run.attempt += 1
         turn.move(run, R.RETRYING, detail.reason)
         turn.set_timer_after(run, delay_seconds(rules.retry, run.attempt), RunWait.RETRY)
@@ -363,29 +362,24 @@ def end_call(turn: RunTurn, run: Run, message: JobFinished) -> None:
     """Continue a run after a call that was made for it."""
     purpose = run.detail.calls.pop(message.job_id)
     turn.registry.by_job.pop(message.job_id, None)
-    has_failed = message.status != "completed"
     if purpose == PRE_RUN_HOOK:
-        _end_pre_run_hook(turn, run, message, has_failed=has_failed)
-        return
-    if purpose == POST_RUN_HOOK:
-        if has_failed:
-            turn.violate(run, POST_RUN_HOOK, f"the hook could not be called: {message.error}")
+        _end_pre_run_hook(turn, run, message)
+    elif purpose == POST_RUN_HOOK:
+        if message.failure is not None:
+            turn.violate(run, POST_RUN_HOOK, f"the hook could not be called: {message.failure}")
         settle(turn, run)
-        return
-    error = None
-    if has_failed:
-        error = message.error or "the call failed"
-    end_action(turn, run, ActionEvent(purpose), error)
+    else:
+        end_action(turn, run, ActionEvent(purpose), message.failure)
 
 
-def _end_pre_run_hook(turn: RunTurn, run: Run, message: JobFinished, *, has_failed: bool) -> None:
+def _end_pre_run_hook(turn: RunTurn, run: Run, message: JobFinished) -> None:
     if run.state not in (R.CONDITION_RUNNING, R.ACTION_RUNNING):
         return
-    if has_failed:
+    if message.failure is not None:
         if turn.registry.rules_of(run).constraints.on_check_error is OnCheckError.SKIP:
-            _skip_unchecked(turn, run, f"the hook could not be called: {message.error}")
+            _skip_unchecked(turn, run, f"the hook could not be called: {message.failure}")
             return
-        data = {"constraint": PRE_RUN_HOOK, "error": message.error, "decision": "allow"}
+        data = {"constraint": PRE_RUN_HOOK, "error": message.failure, "decision": "allow"}
         turn.emit(run, EventType.CHECK_FAILED, data)
     if message.refusal is not None:
         act_on_violations(turn, run, [BrokenConstraint(PRE_RUN_HOOK, message.refusal)])

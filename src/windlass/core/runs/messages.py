@@ -84,7 +84,6 @@ class JobStarted(Struct, frozen=True):
     """The first task of a run's job has started."""
 
     job_id: JobId
-    at: int
 
 
 class Container(Struct, frozen=True):
@@ -110,6 +109,13 @@ class JobFinished(Struct, frozen=True):
     error: str | None = None
     # Of a call: why its answer forbids the run, if it does.
     refusal: str | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why the job did not complete; None if it did."""
+        if self.status == "completed":
+            return None
+        return self.error or "the call failed"
 
 
 class JobRefused(Struct, frozen=True):

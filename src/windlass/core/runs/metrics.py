@@ -37,7 +37,7 @@ def metrics_of(run: Run, rules: RunRules) -> RunMetrics:
         actions_executed=detail.actions_executed,
         actions_failed=detail.actions_failed,
         retry_attempt=run.attempt,
-        max_retries=0 if rules.retry is None else rules.retry.max_retries,
+        max_retries=rules.retry.max_retries,
         api_calls=reported.api_calls,
         pod_start_seconds=reported.pod_start_seconds,
         exit_code=reported.exit_code,

@@ -169,10 +169,7 @@ class RunRegistry:
 
     def workflow(self, workflow_id: WorkflowId) -> WorkflowRuns:
         """Return the runs of a workflow."""
-        found = self.workflows.get(workflow_id)
-        if found is None:
-            found = self.workflows[workflow_id] = WorkflowRuns(workflow_id)
-        return found
+        return self.workflows.setdefault(workflow_id, WorkflowRuns(workflow_id))
 
     def runs(self) -> Iterator[Run]:
         """Iterate over all runs that have not finished."""
@@ -241,8 +238,8 @@ def bounds(run: Run, rules: RunRules) -> list[RunTimer]:
         RunWait.SLOW: rules.constraints.max_expected_run_seconds,
         RunWait.LIMIT: rules.constraints.max_allowed_run_seconds,
     }
-    found: list[RunTimer] = []
-    for kind, seconds in limits.items():
-        if seconds is not None:
-            found.append(run.timer(started_at + round(seconds * MICROSECONDS), kind))
-    return found
+    return [
+        run.timer(started_at + round(seconds * MICROSECONDS), kind)
+        for kind, seconds in limits.items()
+        if seconds is not None
+    ]

@@ -152,6 +152,9 @@ class RunRetry(
     full: bool = False
 
 
+NO_RUN_RETRY = RunRetry()
+
+
 class RunRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All rules for the runs of a workflow. Plans without such rules have None instead."""
 
@@ -161,7 +164,7 @@ class RunRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_failure: Action | None = None
     on_success: Action | None = None
     on_slow: Action | None = None
-    retry: RunRetry | None = None
+    retry: RunRetry = NO_RUN_RETRY
 
     def action(self, event: ActionEvent) -> Action | None:
         """Return the action on an event, if there is one."""

@@ -73,7 +73,7 @@ def _plan_next(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, after:
         turn.save(run)
 
 
-def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRules | None) -> None:
+def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRules) -> None:
     """Apply a schedule that was deployed, deleted, paused or resumed, or that this owner sees for the first time."""
     before = workflow.schedule
     if before is not None:
@@ -103,12 +103,11 @@ def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRu
         _plan_next(turn, workflow, schedule, _later_start(row))
 
 
-def _active_schedule(row: ScheduleRow, rules: RunRules | None) -> Schedule | None:
-    if rules is None or rules.schedule is None or not rules.schedule.enabled:
+def _active_schedule(row: ScheduleRow, rules: RunRules) -> Schedule | None:
+    schedule = rules.schedule
+    if schedule is None or not schedule.enabled or row.is_paused or row.is_gone:
         return None
-    if row.is_paused or row.is_gone:
-        return None
-    return rules.schedule
+    return schedule
 
 
 def _later_start(row: ScheduleRow) -> int:

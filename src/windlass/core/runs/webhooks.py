@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.artifacts import is_reference
+from windlass.core.artifacts import decode_or
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Backoff, NodePlan, Plan, RetryOnError
 from windlass.core.runs.commands import MakeCall
@@ -70,18 +70,13 @@ class _HookResponse(Struct, frozen=True):
 
 
 class _Delivered(Struct, frozen=True):
-    response: _HookResponse
+    response: _HookResponse = _HookResponse()
 
 
 def refusal_of(output: Raw | None) -> str | None:
     """Return why the response to a call forbids the run: a JSON object with `"allow": false`, and maybe a reason."""
-    if output is None or is_reference(output):
-        return None
-    try:
-        response = msgspec.json.decode(output, type=_Delivered).response
-    except msgspec.DecodeError:
-        # Any other response allows it.
-        return None
+    # Any other response allows it.
+    response = decode_or(_Delivered(), output).response
     if response.allow:
         return None
     return (response.reason or "the hook does not allow the run")[:REFUSAL_LENGTH_MAX]

@@ -8,6 +8,7 @@ from msgspec import Struct
 from windlass.core.errors import TemplateFailed
 from windlass.core.templates.json_values import (
     DIGITS_MAX,
+    INTEGER_MAX,
     TEXT_MAX,
     Fuel,
     Undefined,
@@ -52,6 +53,18 @@ def _require_text(value: object, name: str) -> str:
     if isinstance(value, str):
         return value
     raise TemplateFailed(f"| {name} needs a string: {kind_of(value)}; convert it with | string")
+
+
+def _require_number(value: object, name: str) -> int | float:
+    if is_number(value):
+        return value
+    raise TemplateFailed(f"| {name} needs a number: {kind_of(value)}; convert it with | float")
+
+
+def _require_integer(value: object, lowest: int, highest: int, needed: str) -> int:
+    if is_integer(value) and lowest <= value <= highest:
+        return value
+    raise TemplateFailed(f"{needed}: {shown(value)}")
 
 
 def _elements(fuel: Fuel, value: object, name: str) -> Sequence[object]:
@@ -136,9 +149,7 @@ def _last(fuel: Fuel, value: object) -> object:
 def _sum(fuel: Fuel, value: object, attribute: object, start: object) -> object:
     total = start
     for number in _at_each(fuel, _elements(fuel, value, "sum"), attribute):
-        if not is_number(number):
-            raise TemplateFailed(f"| sum needs numbers: {kind_of(number)}")
-        total = add(fuel, total, number)
+        total = add(fuel, total, _require_number(number, "sum"))
     return total
 
 
@@ -179,14 +190,12 @@ def _reverse(fuel: Fuel, value: object) -> object:
 
 
 def _round(fuel: Fuel, value: object, precision: object, method: object) -> object:
-    if not is_number(value):
-        raise TemplateFailed(f"| round needs a number: {kind_of(value)}; convert it with | float")
-    if not is_integer(precision) or abs(precision) > ROUND_DIGITS_MAX:
-        raise TemplateFailed(f"| round needs a precision up to {ROUND_DIGITS_MAX}: {shown(precision)}")
-    number = bounded(value)
+    number = bounded(_require_number(value, "round"))
+    needed = f"| round needs a precision up to {ROUND_DIGITS_MAX}"
+    digits = _require_integer(precision, -ROUND_DIGITS_MAX, ROUND_DIGITS_MAX, needed)
     if method == "common":
-        return bounded(round(number, precision))
-    factor = 10.0**precision
+        return bounded(round(number, digits))
+    factor = 10.0**digits
     scaled = bounded(number * factor)
     if method == "floor":
         return bounded((scaled // 1) / factor)
@@ -196,9 +205,7 @@ def _round(fuel: Fuel, value: object, precision: object, method: object) -> obje
 
 
 def _abs(fuel: Fuel, value: object) -> object:
-    if not is_number(value):
-        raise TemplateFailed(f"| abs needs a number: {kind_of(value)}")
-    return bounded(abs(value))
+    return bounded(abs(_require_number(value, "abs")))
 
 
 def _conversion(convert: type[int] | type[float], failure: str, advice: str) -> Callable[..., object]:
@@ -268,18 +275,16 @@ def _dict(fuel: Fuel, value: object) -> object:
 
 def _batch(fuel: Fuel, value: object, size: object) -> object:
     elements = _elements(fuel, value, "batch")
-    if not is_integer(size) or size < 1:
-        raise TemplateFailed(f"| batch needs a positive size: {shown(size)}")
+    count = _require_integer(size, 1, INTEGER_MAX, "| batch needs a positive size")
     fuel.spend(2 * len(elements))
-    return [list(elements[at : at + size]) for at in range(0, len(elements), size)]
+    return [list(elements[at : at + count]) for at in range(0, len(elements), count)]
 
 
 def _indent(fuel: Fuel, value: object, width: object, first: object) -> object:
     text = _require_text(value, "indent")
-    if not is_integer(width) or not 0 <= width <= INDENT_MAX:
-        raise TemplateFailed(f"| indent needs a width from 0 to {INDENT_MAX}: {shown(width)}")
-    fuel.spend_text(len(text) + width * (text.count("\n") + 1))
-    margin = " " * width
+    columns = _require_integer(width, 0, INDENT_MAX, f"| indent needs a width from 0 to {INDENT_MAX}")
+    fuel.spend_text(len(text) + columns * (text.count("\n") + 1))
+    margin = " " * columns
     indented = text.replace("\n", "\n" + margin)
     if first:
         return margin + indented
@@ -288,12 +293,12 @@ def _indent(fuel: Fuel, value: object, width: object, first: object) -> object:
 
 def _truncate(fuel: Fuel, value: object, length: object, end: object) -> object:
     text, tail = _require_text(value, "truncate"), _require_text(end, "truncate")
-    if not is_integer(length) or length < len(tail):
-        raise TemplateFailed(f"| truncate needs a length of at least {len(tail)}: {shown(length)}")
-    fuel.spend_text(min(len(text), length))
-    if len(text) <= length:
+    needed = f"| truncate needs a length of at least {len(tail)}"
+    chars_max = _require_integer(length, len(tail), INTEGER_MAX, needed)
+    fuel.spend_text(min(len(text), chars_max))
+    if len(text) <= chars_max:
         return text
-    return text[: length - len(tail)] + tail
+    return text[: chars_max - len(tail)] + tail
 
 
 def _tojson(fuel: Fuel, value: object) -> object:

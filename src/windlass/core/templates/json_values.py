@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import TemplateFailed
+from windlass.core.text import shortened
 
 STEPS_MAX = 250_000
 TEXT_MAX = 1 << 20
@@ -113,16 +114,10 @@ def kind_of(value: object) -> str:
 def shown(value: object) -> str:
     """Format a value for an error message, shortened."""
     if isinstance(value, str):
-        return f"'{_shorten(value)}'"
+        return f"'{shortened(value, NAME_SHOWN_MAX)}'"
     if is_scalar(value):
-        return _shorten(scalar_text(value))
+        return shortened(scalar_text(value), NAME_SHOWN_MAX)
     return kind_of(value)
-
-
-def _shorten(text: str) -> str:
-    if len(text) <= NAME_SHOWN_MAX:
-        return text
-    return text[: NAME_SHOWN_MAX - 1] + "…"
 
 
 def nearest(name: str, known: Sequence[str]) -> str | None:

@@ -29,6 +29,7 @@ from windlass.core.templates.json_values import (
 from windlass.core.templates.predicates import is_true
 from windlass.core.templates.render_frame import Evaluate, Frame, Reading, Reference, Scope, follow
 from windlass.core.templates.statements import build_statements, build_text
+from windlass.core.text import shortened
 
 __all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", "is_true", "templates_parsed"]
 
@@ -65,6 +66,11 @@ class Template(Struct, frozen=True, eq=False, gc=False):
 
     def __hash__(self) -> int:
         return hash(self.references)
+
+    @property
+    def names(self) -> set[str]:
+        """The names at the start of its references."""
+        return {reference.name for reference in self.references}
 
     def names_looked_into(self, *, spares: bool) -> set[str]:
         """Return the names that a rendering reads; with `spares`, without outputs that are only passed on whole."""
@@ -163,9 +169,7 @@ def is_template(text: str) -> bool:
 
 def excerpt(source: str) -> str:
     """Return a template, shortened for error messages."""
-    if len(source) <= EXCERPT_MAX:
-        return source
-    return source[:EXCERPT_MAX] + "…"
+    return shortened(source, EXCERPT_MAX)
 
 
 def compile_template(value: object) -> Template:

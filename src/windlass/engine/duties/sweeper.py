@@ -53,7 +53,7 @@ class Sweeper:
             pending = await self._store.jobs.pending(shard.number, before, SWEEP_MAX)
             quarantined = shard.table.quarantined
             messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in quarantined]
-        if shard.table.admitted is not None:
+        else:
             messages = [message for message in messages if message.job_id in shard.table.admitted]
         if messages:
             await self._broker.send(shard.number, messages)
@@ -79,9 +79,8 @@ class Sweeper:
                     places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
             overdue += [timer.message() for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
         runs_ahead = self._shard.runs_ahead()
-        for timer in self._shard.runs.timers():
-            if timer.due_at < before and timer.run_id not in runs_ahead:
-                overdue.append(timer.message())
+        due = [timer for timer in self._shard.runs.timers() if timer.due_at < before]
+        overdue += [timer.message() for timer in due if timer.run_id not in runs_ahead]
         if overdue:
             await self._broker.send(self._shard.number, overdue)
         unknown = await missing(self._broker, list(places))
