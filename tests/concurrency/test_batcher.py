@@ -71,6 +71,16 @@ async def test_calls_during_a_batch_form_the_next_one() -> None:
     assert await asyncio.gather(*made) == [2, 4, 6]
 
 
+async def test_a_caller_can_call_again_as_soon_as_it_has_its_result() -> None:
+    async def run(items: Sequence[int]) -> Sequence[int]:
+        return [2 * item for item in items]
+
+    batcher = Batcher(run, batch_max=10, in_flight_max=1)
+
+    async with asyncio.timeout(5):
+        assert [await batcher.call(item) for item in (1, 2, 3)] == [2, 4, 6]
+
+
 async def test_a_batch_has_at_most_batch_max_items_in_the_order_of_the_calls() -> None:
     batches = Batches()
     batcher = Batcher(batches.run, batch_max=2, in_flight_max=1)

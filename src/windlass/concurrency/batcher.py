@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from windlass.concurrency.futures import reject, resolve
 
@@ -51,6 +51,8 @@ class Batcher(Generic[Item, Result]):
         self._is_starting = False
         while batch := self._next_batch():
             await self._run_batch(batch)
+        # At once: a caller that has just got its result may call again before the callbacks of this task run.
+        self._in_flight.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     def _next_batch(self) -> "list[tuple[Item, asyncio.Future[Result]]]":
         batch: list[tuple[Item, asyncio.Future[Result]]] = []

@@ -42,7 +42,7 @@ class EngineJobs:
         self._submitter = submitter
         self._shards = shards
         self._is_shared = is_shared
-        self._waiters = JobWaiters()
+        self._waiters = JobWaiters(is_shared=is_shared)
         self._watcher = RemoteJobWatcher(context.store, context.broker if is_shared else None, self)
         # Requests and reports of this process that wait until they are applied.
         self._requests: dict[str, asyncio.Future[None]] = {}

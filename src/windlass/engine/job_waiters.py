@@ -17,10 +17,12 @@ Waiter = TypeVar("Waiter")
 class JobWaiters:
     """The waiters of each job."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_shared: bool) -> None:
+        """With `is_shared`, other processes change jobs as well."""
+        self._is_shared = is_shared
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
         self._changes: dict[str, list[asyncio.Event]] = {}
-        # Jobs that finished in this process recently: waiters for them need no query.
+        # Jobs that finished recently: waiters for them need no query. Empty if another process may retry a job.
         self._finished: OrderedDict[str, None] = OrderedDict()
 
     @property
@@ -66,7 +68,8 @@ class JobWaiters:
             if row.status == "running":
                 self._finished.pop(job_id, None)
         for job_id in changes.finished:
-            self._finished[job_id] = None
+            if not self._is_shared:
+                self._finished[job_id] = None
             self._notify_end(job_id)
         while len(self._finished) > FINISHED_MAX:
             self._finished.popitem(last=False)

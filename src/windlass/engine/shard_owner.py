@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -107,7 +108,7 @@ class ShardOwner:
         running = asyncio.create_task(shard.run())
         self._owned[number] = _OwnedShard(shard, running, asyncio.create_task(sweeping))
         if self._sharing is not None:
-            running.add_done_callback(lambda _: self._forget(number, shard))
+            running.add_done_callback(partial(self._forget, number))
 
     def _new_shard(self, number: int) -> Shard:
         lease_seconds = None if self._sharing is None else self._sharing.lease_seconds
@@ -141,16 +142,16 @@ class ShardOwner:
     async def _sweep(self, sweeper: Sweeper) -> None:
         await periodic(self._duties.sweep_seconds, sweeper.sweep, self._clock)
 
-    def _forget(self, number: int, shard: Shard) -> None:
+    def _forget(self, number: int, running: "asyncio.Task[None]") -> None:
         """Forget a shard whose task has ended: another engine has it, or it was given back."""
+        failure = None
+        if not running.cancelled():
+            failure = running.exception()
         owned = self._owned.get(number)
-        if owned is None or owned.shard is not shard:
+        if owned is None or owned.running is not running:
             return
         del self._owned[number]
         owned.sweeping.cancel()
-        failure = None
-        if not owned.running.cancelled():
-            failure = owned.running.exception()
         if isinstance(failure, StaleLease):
             log.info("shard %d has another owner: %s", number, failure)
         elif failure is not None:
