@@ -3,7 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+# Items with a body per call. A script of Redis blocks the server while it runs: a few milliseconds at most.
+BATCH_MAX = 500
 BATCH_BYTES_MAX = 4 * 1024 * 1024
+# Ids per call.
+LOOKUP_MAX = 5_000
 
 Item = TypeVar("Item")
 

@@ -15,6 +15,8 @@ from windlass.concurrency.futures import resolve
 POLL_SECONDS = 0.5
 # Subscriptions that a process keeps between calls. Each worker id needs two.
 SUBSCRIPTIONS_MAX = 1_000
+# Cancellations that a worker receives with one call.
+CANCELLATIONS_MAX = 1_000
 
 Found = TypeVar("Found")
 
@@ -144,20 +146,46 @@ class SubscriptionCache:
     """Keeps the subscriptions of recent callers, so that a repeated call does not subscribe again."""
 
     def __init__(
-        self, subscribe: Callable[[Sequence[str]], Subscription], unsubscribe: Callable[[Subscription], object]
+        self,
+        notifier: Notifier,
+        subscribe: Callable[[Sequence[str]], Subscription],
+        unsubscribe: Callable[[Subscription], object],
     ) -> None:
+        self._notifier = notifier
         self._subscribe = subscribe
         self._unsubscribe = unsubscribe
         self._kept: OrderedDict[tuple[str, ...], Subscription] = OrderedDict()
 
-    def get(self, owner: str, channels: Sequence[str]) -> Subscription:
-        """Return the owner's subscription to these channels."""
-        key = (owner, *channels)
+    async def claim_tasks(
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        claim: Callable[[], Awaitable[Sequence[Found]]],
+        limit: int,
+        wait_seconds: float,
+    ) -> Sequence[Found]:
+        """Claim tasks for a worker; wait for the first one for at most `wait_seconds`."""
+        if wait_seconds <= 0:
+            return await claim()
+        subscription = self._get((worker_id, *(f"work:{queue}" for queue in queues)))
+        return await self._notifier.fetch_when_notified(subscription, claim, limit, wait_seconds)
+
+    async def receive_cancellations(
+        self, worker_id: str, receive: Callable[[], Awaitable[Sequence[str]]], wait_seconds: float
+    ) -> Sequence[str]:
+        """Receive the cancellations of a worker's tasks; wait for the first one for at most `wait_seconds`."""
+        if wait_seconds <= 0:
+            return await receive()
+        subscription = self._get((worker_id, f"cancel:{worker_id}"))
+        return await self._notifier.fetch_when_notified(subscription, receive, CANCELLATIONS_MAX, wait_seconds)
+
+    def _get(self, key: tuple[str, ...]) -> Subscription:
+        """Return the subscription of a key: its owner, and the channels."""
         subscription = self._kept.get(key)
         if subscription is not None:
             self._kept.move_to_end(key)
             return subscription
-        subscription = self._kept[key] = self._subscribe(channels)
+        subscription = self._kept[key] = self._subscribe(key[1:])
         if len(self._kept) > SUBSCRIPTIONS_MAX:
             _, oldest = self._kept.popitem(last=False)
             self._unsubscribe(oldest)

@@ -1,7 +1,6 @@
 """The engine: owns shards, runs the duties around them, and accepts requests about jobs and runs."""
 
 from collections.abc import Sequence
-from functools import partial
 from random import Random
 
 from windlass.core.changes import Changes
@@ -10,7 +9,6 @@ from windlass.engine.config import Duties, Sharing
 from windlass.engine.context import CheckInput, EngineContext
 from windlass.engine.counters import Counters
 from windlass.engine.engine_duties import EngineDuties
-from windlass.engine.hints import send_hints
 from windlass.engine.ids import Ids
 from windlass.engine.job_control import EngineJobs
 from windlass.engine.output_store import OutputStore
@@ -63,20 +61,10 @@ class Engine:
         )
         submitter = Submitter(context, self.shard_owner, random)
         self.jobs = EngineJobs(context, self.shard_owner, submitter, is_shared=self.is_shared)
-        self.runs = self._new_runs(context, submitter)
-        self._duties = EngineDuties(context, artifacts, self.shard_owner, duties)
-
-    def _new_runs(self, context: EngineContext, submitter: Submitter) -> EngineRuns:
-        return EngineRuns(
-            store=context.store,
-            clock=context.clock,
-            plans=context.plans,
-            ids=context.ids,
-            shards=self.shard_owner.total,
-            await_applied=self.jobs.await_applied,
-            notify=partial(send_hints, context.broker),
-            submit=submitter.store,
+        self.runs = EngineRuns(
+            context, shards=self.shard_owner.total, await_applied=self.jobs.await_applied, submit=submitter.store
         )
+        self._duties = EngineDuties(context, artifacts, self.shard_owner, duties)
 
     async def start(self) -> None:
         """Take shards and start the duties. An engine that runs alone has recovered when this returns."""

@@ -1,6 +1,7 @@
 """Requests about schedules and runs: stored as rows first, then sent to the shard that decides."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
@@ -13,18 +14,15 @@ from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.scheduling import BACKFILL_MAX, Span, slots_in
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.core.shards import shard_of
+from windlass.engine.context import EngineContext
 from windlass.engine.duties.scheduler import requested
-from windlass.engine.ids import Ids
-from windlass.engine.plan_cache import Plans
-from windlass.ports.clock import Clock
-from windlass.ports.store import Store
+from windlass.engine.hints import send_hints
 from windlass.ports.store.runs import RunRequest
 
 REDELIVERY_ATTEMPTS = 4
 
 # Stores a request, sends its message to the shard that the storing returns, and waits until it is applied.
 AwaitApplied = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[None]]
-Notify = Callable[[int, Sequence[Message]], Awaitable[None]]
 SubmitJobs = Callable[[Sequence[JobSpec]], Awaitable[object]]
 
 
@@ -33,23 +31,19 @@ class EngineRuns:
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
-        plans: Plans,
-        ids: Ids,
+        context: EngineContext,
         *,
         shards: int,
         await_applied: AwaitApplied,
-        notify: Notify,
         submit: SubmitJobs,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._plans = plans
-        self._ids = ids
+        self._store = context.store
+        self._clock = context.clock
+        self._plans = context.plans
+        self._ids = context.ids
+        self._notify = partial(send_hints, context.broker)
         self._shards = shards
         self._await_applied = await_applied
-        self._notify = notify
         self._submit = submit
 
     async def pause(self, workflow_id: str) -> ScheduleRow:

@@ -1,4 +1,4 @@
-"""Submitting jobs: from a request to a stored job, for the API, webhooks, schedules and programs alike."""
+"""Submitting jobs: from a request to a stored job, for the API, webhooks, triggered schedules and programs alike."""
 
 import asyncio
 from collections.abc import Generator, Sequence

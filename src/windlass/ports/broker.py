@@ -14,7 +14,8 @@ from windlass.core.messages import Message, TaskFinished
 
 # The queue name of a worker that serves every queue.
 ALL_QUEUES = "*"
-# Held tasks that `workers` lists for each worker.
+# Workers that `workers` lists, and the held tasks of each.
+WORKERS_SHOWN_MAX = 10_000
 HELD_SHOWN_MAX = 100
 
 

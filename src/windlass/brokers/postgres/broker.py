@@ -10,21 +10,24 @@ from typing import Any
 
 import msgspec
 
-from windlass.brokers.batches import batches, slices
-from windlass.brokers.notifier import SubscriptionCache
+from windlass.brokers.batches import BATCH_MAX, LOOKUP_MAX, batches, slices
+from windlass.brokers.notifier import CANCELLATIONS_MAX, SubscriptionCache
 from windlass.brokers.postgres.connection import PostgresBrokerConnector, PostgresBrokerPool
 from windlass.brokers.postgres.inbox import PostgresInbox
 from windlass.brokers.postgres.notifications import PostgresNotifications
 from windlass.core.changes import Task
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
+from windlass.ports.broker import (
+    HELD_SHOWN_MAX,
+    WORKERS_SHOWN_MAX,
+    HeldTask,
+    QueueInfo,
+    TaskClaim,
+    TaskReport,
+    WorkerInfo,
+)
 from windlass.ports.message_codec import encode_message
 
-# Items per statement.
-BATCH_MAX = 500
-LOOKUP_MAX = 5_000
-WORKERS_MAX = 10_000
-CANCELLATIONS_MAX = 1_000
 # Waiting tasks that are counted per queue; the depth of a longer queue is shown as this number.
 COUNTED_MAX = 100_000
 # How long a cancelled caller waits for an answer that must be undone.
@@ -41,8 +44,9 @@ class PostgresBroker:
     def __init__(self, pool: PostgresBrokerPool, notifications: PostgresNotifications) -> None:
         self._pool = pool
         self._notifications = notifications
-        self._notifier = notifications.notifier
-        self._subscriptions = SubscriptionCache(notifications.subscribe, notifications.unsubscribe)
+        self._subscriptions = SubscriptionCache(
+            notifications.notifier, notifications.subscribe, notifications.unsubscribe
+        )
         self._inboxes: dict[int, PostgresInbox] = {}
 
     @classmethod
@@ -80,11 +84,8 @@ class PostgresBroker:
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
     ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
-        if wait_seconds <= 0:
-            return await self._claim(worker_id, queues, limit)
-        subscription = self._subscriptions.get(worker_id, [f"work:{queue}" for queue in queues])
-        return await self._notifier.fetch_when_notified(
-            subscription, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+        return await self._subscriptions.claim_tasks(
+            worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
         )
 
     async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
@@ -162,11 +163,8 @@ class PostgresBroker:
             self._notifications.notify_cancelled(_first_column(rows))
 
     async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
-        if wait_seconds <= 0:
-            return await self._pop_cancellations(worker_id)
-        subscription = self._subscriptions.get(worker_id, [f"cancel:{worker_id}"])
-        return await self._notifier.fetch_when_notified(
-            subscription, lambda: self._pop_cancellations(worker_id), CANCELLATIONS_MAX, wait_seconds
+        return await self._subscriptions.receive_cancellations(
+            worker_id, lambda: self._pop_cancellations(worker_id), wait_seconds
         )
 
     async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
@@ -182,10 +180,12 @@ class PostgresBroker:
 
     async def workers(self) -> Sequence[WorkerInfo]:
         held: dict[str, list[HeldTask]] = {}
-        for holder, task_id, claimed_at in await self._pool.fetch("held", WORKERS_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX):
+        for holder, task_id, claimed_at in await self._pool.fetch(
+            "held", WORKERS_SHOWN_MAX * HELD_SHOWN_MAX, HELD_SHOWN_MAX
+        ):
             held.setdefault(holder, []).append(HeldTask(claimed_at, task_id))
         workers: list[WorkerInfo] = []
-        for worker_id, queues, seen_at, count in await self._pool.fetch("workers", WORKERS_MAX):
+        for worker_id, queues, seen_at, count in await self._pool.fetch("workers", WORKERS_SHOWN_MAX):
             tasks = sorted(held.get(worker_id, ()))
             workers.append(WorkerInfo(worker_id, tuple(queues), count, seen_at, tasks))
         return workers

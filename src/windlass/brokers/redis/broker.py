@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from windlass.brokers.batches import batches, slices
-from windlass.brokers.notifier import SubscriptionCache
+from windlass.brokers.batches import BATCH_MAX, LOOKUP_MAX, batches, slices
+from windlass.brokers.notifier import CANCELLATIONS_MAX, SubscriptionCache
 from windlass.brokers.redis.channel_listener import ChannelListener
 from windlass.brokers.redis.connection import RedisConnection
 from windlass.brokers.redis.inbox import RedisInbox
@@ -19,15 +19,18 @@ from windlass.brokers.redis.protocol import Argument, RedisConnector
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message
-from windlass.ports.broker import HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
+from windlass.ports.broker import (
+    HELD_SHOWN_MAX,
+    WORKERS_SHOWN_MAX,
+    HeldTask,
+    QueueInfo,
+    TaskClaim,
+    TaskReport,
+    WorkerInfo,
+)
 from windlass.ports.message_codec import encode_message
 
 PREFIX = "windlass:"
-# Items per script call: a script blocks the server while it runs, so each takes a few milliseconds at most.
-BATCH_MAX = 500
-LOOKUP_MAX = 5_000
-WORKERS_MAX = 10_000
-CANCELLATIONS_MAX = 1_000
 # The channel of finished jobs and applied requests.
 DONE_CHANNEL = "done"
 
@@ -57,8 +60,9 @@ class RedisBroker:
         self._prefix = prefix
         self._connection = RedisConnection(connector, prefix)
         self._listener = ChannelListener(connector, prefix)
-        self._notifier = self._listener.notifier
-        self._subscriptions = SubscriptionCache(self._listener.subscribe, self._listener.unsubscribe)
+        self._subscriptions = SubscriptionCache(
+            self._listener.notifier, self._listener.subscribe, self._listener.unsubscribe
+        )
         self._inboxes: dict[int, RedisInbox] = {}
         self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
 
@@ -89,11 +93,8 @@ class RedisBroker:
         self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
     ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
-        if wait_seconds <= 0:
-            return await self._claim(worker_id, queues, limit)
-        subscription = self._subscriptions.get(worker_id, [f"work:{queue}" for queue in queues])
-        return await self._notifier.fetch_when_notified(
-            subscription, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+        return await self._subscriptions.claim_tasks(
+            worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
         )
 
     async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
@@ -129,11 +130,8 @@ class RedisBroker:
             await self._connection.run("cancel", part)
 
     async def receive_cancellations(self, worker_id: str, wait_seconds: float) -> Sequence[str]:
-        if wait_seconds <= 0:
-            return await self._pop_cancellations(worker_id)
-        subscription = self._subscriptions.get(worker_id, [f"cancel:{worker_id}"])
-        return await self._notifier.fetch_when_notified(
-            subscription, lambda: self._pop_cancellations(worker_id), CANCELLATIONS_MAX, wait_seconds
+        return await self._subscriptions.receive_cancellations(
+            worker_id, lambda: self._pop_cancellations(worker_id), wait_seconds
         )
 
     async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
@@ -146,7 +144,7 @@ class RedisBroker:
     # Overview
 
     async def workers(self) -> Sequence[WorkerInfo]:
-        found = await self._connection.run("workers", [WORKERS_MAX, HELD_SHOWN_MAX])
+        found = await self._connection.run("workers", [WORKERS_SHOWN_MAX, HELD_SHOWN_MAX])
         workers = [_worker_info(*row) for row in found]
         return sorted(workers, key=lambda worker: worker.worker_id)
 
