@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 from urllib.parse import unquote
 
 import msgspec
@@ -38,6 +39,8 @@ from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
 SQLITE_SCHEME = "sqlite:///"
+# The first bytes of a file that is a SQLite database.
+SQLITE_MAGIC = b"SQLite format 3\0"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 FILE_SCHEME = "file://"
 ARTIFACT_FOLDER = "artifacts"
@@ -53,7 +56,10 @@ def sqlite_path(settings: Settings) -> str:
     url = settings.database_url
     path = url.removeprefix(SQLITE_SCHEME)
     if not path or not url.startswith(SQLITE_SCHEME):
-        raise StoreUnavailable(f"unsupported database URL: {url!r}; use a URL like sqlite:///path/to/file.db")
+        raise StoreUnavailable(
+            f"unsupported database URL: {url!r}; use a URL like sqlite:///path/to/file.db or "
+            "postgresql://user@host/name"
+        )
     return path
 
 
@@ -61,10 +67,9 @@ def sqlite_path(settings: Settings) -> str:
 def lock_database(path: str) -> Generator[None]:
     """Lock the embedded database for this process. The operating system releases the lock of a process that dies.
 
-    DatabaseInUse if another process has the lock.
+    DatabaseInUse if another process has the lock, StoreUnavailable if the file cannot be a database.
     """
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with Path(f"{path}.lock").open("a+", encoding="utf-8") as lock:
+    with _open_lock(Path(path)) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -77,6 +82,21 @@ def lock_database(path: str) -> Generator[None]:
         lock.write(str(os.getpid()))
         lock.flush()
         yield
+
+
+def _open_lock(database: Path) -> TextIO:
+    """Open the lock file of a database; leave no trace next to a path that cannot be one."""
+    try:
+        if database.exists():
+            with database.open("rb") as file:
+                if file.read(len(SQLITE_MAGIC)) not in (b"", SQLITE_MAGIC):
+                    raise StoreUnavailable(
+                        f"cannot use the database {database}: not a SQLite database; use another file"
+                    )
+        database.parent.mkdir(parents=True, exist_ok=True)
+        return Path(f"{database}.lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise StoreUnavailable(f"cannot use the database {database}: {error.strerror}; use another file") from None
 
 
 async def open_store(settings: Settings, clock: Clock) -> Store:
