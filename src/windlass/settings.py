@@ -18,6 +18,7 @@ from windlass.core.errors import Problem, SettingsInvalid
 from windlass.core.fields import whole
 from windlass.core.redaction import MASK, redact_url
 from windlass.core.templates.json_values import nearest
+from windlass.core.type_errors import problem_of
 
 FILE_NAME = "windlass.toml"
 FILE_BYTES_MAX = 1 << 20
@@ -129,7 +130,14 @@ class ArtifactSettings(Struct, frozen=True):
     """Outputs that are too large for the database."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=whole(r"(file:///[^?#\r\n]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#\r\n]*)?)"))] | None,
+        Annotated[
+            str,
+            Meta(
+                pattern=whole(r"(file:///[^?#\r\n]+|s3://[A-Za-z0-9._-]{1,255}(/[^?#\r\n]*)?)"),
+                extra={"form": "a URL like file:///path or s3://bucket/prefix"},
+            ),
+        ]
+        | None,
         Meta(
             description="where outputs above 256 KiB are stored: `file:///…` or `s3://bucket/prefix`",
             extra={"default": "the directory `artifacts` next to the SQLite file, or the PostgreSQL database"},
@@ -157,7 +165,7 @@ class LlmSettings(Struct, frozen=True):
     """Defaults of `llm` nodes."""
 
     base_url: Annotated[
-        Annotated[str, Meta(pattern=whole(r"https?://[^\s?#]+"))] | None,
+        Annotated[str, Meta(pattern=whole(r"https?://[^\s?#]+"), extra={"form": "a URL like https://host/v1"})] | None,
         Meta(description="the server for `llm` nodes without a `base_url`, such as `https://host/v1`"),
     ] = None
     api_key: Annotated[FilePath | None, Meta(description="its key; sent only to that server")] = None
@@ -180,10 +188,18 @@ class KubernetesSettings(Struct, frozen=True):
         Meta(
             pattern=whole(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"),
             description="distinguishes installations in one namespace",
+            extra={"form": "1 to 63 letters, digits, _, . and -"},
         ),
     ] = "default"
     namespace: Annotated[
-        Annotated[str, Meta(pattern=whole(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"))] | None,
+        Annotated[
+            str,
+            Meta(
+                pattern=whole(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"),
+                extra={"form": "1 to 63 lower-case letters, digits and -"},
+            ),
+        ]
+        | None,
         Meta(
             description="where Jobs are created",
             extra={"default": "that of the context or the service account"},
@@ -233,7 +249,8 @@ class ServerSettings(Struct, frozen=True):
     """The API server, and where commands find it."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=whole(r"https?://[^/\s]+/?"))] | None,
+        Annotated[str, Meta(pattern=whole(r"https?://[^/\s]+/?"), extra={"form": "a URL like http://127.0.0.1:8470"})]
+        | None,
         Meta(description="the server that commands use, such as `http://127.0.0.1:8470`; also `--server`"),
     ] = None
     host: Annotated[str, Meta(min_length=1, max_length=255, description="listen address of `dev` and `server`")] = (
@@ -299,7 +316,7 @@ class Declaration(Struct, frozen=True):
     """One declared setting: its dotted name, its type with bounds, and what the documentation says about it."""
 
     key: str
-    # The annotation, for conversions; and the type without annotations, to distinguish lists, tables and choices.
+    # The annotation, for conversions; and the type without annotations, to distinguish lists and tables.
     annotation: object
     plain_type: object
     description: str
@@ -321,13 +338,6 @@ class Declaration(Struct, frozen=True):
         """Return whether the value is a list, which a variable holds as `a,b`."""
         return get_origin(self.plain_type) is list
 
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """Return the possible values, if they are enumerated."""
-        if get_origin(self.plain_type) is Literal:
-            return get_args(self.plain_type)
-        return ()
-
 
 class EffectiveSetting(Struct, frozen=True):
     """A value and its origin."""
@@ -342,6 +352,8 @@ class LoadedSettings(Struct, frozen=True):
 
     settings: Settings
     effective: tuple[EffectiveSetting, ...]
+    # Of all sources; the settings that have one keep their defaults.
+    problems: tuple[Problem, ...] = ()
 
 
 @cache
@@ -373,7 +385,7 @@ def _declaration(key: str, annotation: object) -> Declaration:
     for meta in metadata:
         description = meta.description or description
         if meta.extra is not None:
-            default_text = meta.extra["default"]
+            default_text = meta.extra.get("default")
     return Declaration(
         key=key,
         annotation=annotation,
@@ -391,7 +403,22 @@ def load_settings(
     folder: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
-    """Read all sources. SettingsInvalid lists all problems of all of them.
+    """Read all sources, as `read_settings` does. SettingsInvalid lists all problems of all of them."""
+    loaded = read_settings(flags, preset=preset, preset_origin=preset_origin, folder=folder, environ=environ)
+    if loaded.problems:
+        raise SettingsInvalid(loaded.problems)
+    return loaded
+
+
+def read_settings(
+    flags: Mapping[str, object] | None = None,
+    *,
+    preset: Mapping[str, object] | None = None,
+    preset_origin: str = DEFAULT_ORIGIN,
+    folder: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> LoadedSettings:
+    """Read all sources, with their problems.
 
     Keys of `flags` and `preset` are dotted names. Flags that are None were not given. `preset` holds the defaults of a
     command, which every other source overrides.
@@ -408,10 +435,8 @@ def load_settings(
         checked = _check(setting, problems)
         if checked is not None:
             values[setting.key] = checked
-    if problems:
-        raise SettingsInvalid(problems)
     settings = msgspec.convert(_nested(values.values()), Settings)
-    return LoadedSettings(settings, tuple(_effective(settings, values)))
+    return LoadedSettings(settings, tuple(_effective(settings, values)), tuple(problems))
 
 
 def process_environment() -> dict[str, str]:
@@ -500,7 +525,7 @@ def _check(setting: EffectiveSetting, problems: list[Problem]) -> EffectiveSetti
     try:
         value = msgspec.convert(_split_list(setting.value, declaration), expected, strict=False)
     except msgspec.ValidationError as error:
-        problems.append(_invalid(setting, declaration, error))
+        problems.append(_invalid(setting, problem_of(error, expected).message))
         return None
     return EffectiveSetting(setting.key, value, setting.origin)
 
@@ -523,10 +548,7 @@ def _unknown(setting: EffectiveSetting) -> Problem:
     return Problem(path=_place(setting), message=f"unknown setting '{setting.key}'", hint=hint)
 
 
-def _invalid(setting: EffectiveSetting, declaration: Declaration | None, error: msgspec.ValidationError) -> Problem:
-    reason = str(error).lower()
-    if declaration is not None and declaration.choices:
-        reason = f"expected one of {', '.join(declaration.choices)}"
+def _invalid(setting: EffectiveSetting, reason: str) -> Problem:
     shown = mask_secrets(setting.value, setting.key)
     return Problem(path=_place(setting), message=f"invalid value {shown!r}: {reason}")
 

@@ -82,6 +82,18 @@ def test_config_shows_values_and_origins(windlass: Windlass, folder: Path) -> No
     assert shown["worker.concurrency"] == {"value": 64, "origin": "default"}
 
 
+def test_config_lists_the_settings_although_some_are_invalid(
+    windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_SPEED", "9")
+
+    result = windlass("config")
+
+    assert result.code == 2
+    assert "worker.concurrency" in result.out
+    assert result.err == "error: WINDLASS_SPEED: unknown setting 'speed' (`windlass config` lists all settings)\n"
+
+
 def test_an_internal_error_is_reported_with_its_traceback(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(**_: object) -> None:
         raise ZeroDivisionError("unexpected")

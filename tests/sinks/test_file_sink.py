@@ -247,7 +247,7 @@ async def test_a_folder_in_place_of_the_file_is_rejected(files: Files) -> None:
 
 
 async def test_files_do_not_support_upsert(files: Files) -> None:
-    with pytest.raises(OptionsInvalid, match="upsert"):
+    with pytest.raises(OptionsInvalid, match="mode: expected one of append, replace"):
         await files.write({"n": 1}, "out.jsonl", mode="upsert", key="n")
 
 

@@ -11,6 +11,7 @@ from windlass.api.operations import JSON
 from windlass.api.problems import HttpProblem, invalid
 from windlass.core.fields import ID_PATTERN, whole
 from windlass.core.templates.json_values import nearest
+from windlass.core.type_errors import problem_of
 
 T = TypeVar("T")
 
@@ -78,12 +79,9 @@ def read_query(request: Request, query_type: type[T]) -> T:
     try:
         query = msgspec.convert(given, query_type, strict=False)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `$.")
-        name = place.rstrip("`")
-        message = message[:1].lower() + message[1:]
-        if name in given:
-            message = f"invalid value {quoted(given[name])}: {message}"
-        raise invalid(name, message) from None
+        problem = problem_of(error, query_type)
+        shown = quoted(given.get(problem.path, ""))
+        raise invalid(problem.path, f"invalid value {shown}: {problem.message}", problem.hint) from None
     for field in fields:
         # msgspec reads the text `null` as None where a field accepts it.
         if field.encode_name in given and getattr(query, field.name) is None:
@@ -139,8 +137,8 @@ def decode_json(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        message, _, place = str(error).partition(" - at `")
-        raise invalid(place.rstrip("`").removeprefix("$").removeprefix("."), message) from None
+        problem = problem_of(error, decoder.type)
+        raise invalid(problem.path, problem.message, problem.hint) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HttpProblem(400, "bad-request", f"the body is not JSON: {error}") from None
     except RecursionError:

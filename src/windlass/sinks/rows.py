@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.errors import FatalError
 from windlass.core.templates.json_values import available, is_list, is_mapping, kind_of
+from windlass.core.type_errors import problem_of
 
 ROWS_MAX = 100_000
 COLUMNS_MAX = 1_000
@@ -50,7 +51,7 @@ def options_of(encoded: bytes, shape: type[Options]) -> Options:
         # A template that renders to null counts as an absent option.
         return msgspec.convert({name: value for name, value in given.items() if value is not None}, shape)
     except msgspec.ValidationError as error:
-        raise OptionsInvalid(f"invalid sink options: {error}".replace("`", "'")) from None
+        raise OptionsInvalid(f"invalid sink options: {problem_of(error, shape)}") from None
 
 
 async def parse_output(output: Raw, parse: Callable[[], Result]) -> Result:

@@ -16,10 +16,25 @@ DURATION_MS_MAX = 365 * 86_400_000.0
 # The error type of a failure that the worker did not name.
 UNNAMED_ERROR = "task_failed"
 
-WorkerId = Annotated[str, Meta(pattern=whole(r"[A-Za-z0-9_.@-]{1,128}"), max_length=128)]
-QueueName = Annotated[str, Meta(pattern=whole(r"[A-Za-z0-9_.-]{1,64}"), max_length=64)]
+WorkerId = Annotated[
+    str,
+    Meta(
+        pattern=whole(r"[A-Za-z0-9_.@-]{1,128}"),
+        max_length=128,
+        extra={"form": "1 to 128 letters, digits, _, ., @ and -"},
+    ),
+]
+QueueName = Annotated[
+    str,
+    Meta(pattern=whole(r"[A-Za-z0-9_.-]{1,64}"), max_length=64, extra={"form": "1 to 64 letters, digits, _, . and -"}),
+]
 TaskId = Annotated[
-    str, Meta(pattern=whole(r"[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}"), max_length=TASK_ID_CHARS_MAX)
+    str,
+    Meta(
+        pattern=whole(r"[A-Za-z0-9_-]+(\[[0-9]{1,9}\])?_[0-9]{1,9}"),
+        max_length=TASK_ID_CHARS_MAX,
+        extra={"form": "the task_id of a claimed task"},
+    ),
 ]
 AttemptNumber = Annotated[int, Meta(ge=0, le=10**9)]
 Index = Annotated[int, Meta(ge=0, le=10**9)]
