@@ -157,7 +157,7 @@ def _check_media_type(headers: Headers, *, has_body: bool) -> None:
         return
     media_type = given.partition(b";")[0].strip().lower()
     if media_type not in _MEDIA_TYPES:
-        detail = f"unsupported content type: {media_type.decode('latin-1')!r}; send {JSON} or {YAML[0]}"
+        detail = f"unsupported content type: {media_type.decode('latin-1')!r}; send {JSON}, or {YAML[0]} for a workflow"
         raise HttpProblem(415, "unsupported-media-type", detail)
 
 

@@ -28,10 +28,10 @@ def import_modules(names: Iterable[str], folder: Path | None = None) -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            raise HandlerInvalid(
-                f"cannot import module {name}: {type(error).__name__}: {error} "
-                f"(searched first in {' and '.join(directories)})"
-            ) from error
+            message = f"cannot import module {name}: {type(error).__name__}: {error}"
+            if isinstance(error, ModuleNotFoundError):
+                message += f" (searched first in {' and '.join(directories)})"
+            raise HandlerInvalid(message) from error
 
 
 def user_modules(names: Sequence[str], folder: Path) -> dict[str, Path]:

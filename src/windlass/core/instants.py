@@ -18,7 +18,9 @@ def parse_instant(text: str, path: str) -> int:
         found = datetime.fromisoformat(text)
     except ValueError:
         found = None
-    if found is None or found.tzinfo is None or found.year > YEAR_MAX:
-        hint = "write an ISO 8601 instant with an offset, like 2030-01-31T08:00:00Z"
+    hint = "write an ISO 8601 instant with an offset, like 2030-01-31T08:00:00Z"
+    if found is not None and found.year > YEAR_MAX:
+        found, hint = None, f"use a year up to {YEAR_MAX}"
+    if found is None or found.tzinfo is None:
         raise InputInvalid([Problem(path=path, message=f"invalid instant: {text[:_SHOWN_MAX]!r}", hint=hint)])
     return max(0, (found - _EPOCH) // _MICROSECOND)

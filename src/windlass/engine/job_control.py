@@ -81,7 +81,7 @@ class EngineJobs:
         if status not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {status}: only a finished job can be retried")
         if status is JobStatus.COMPLETED and from_node is None:
-            raise RequestRefused(f"job {job_id} completed: name the node to start again from")
+            raise RequestRefused(f"job {job_id} completed: name the node to start again from (--from NODE, ?from=NODE)")
         if from_node is not None:
             plan = await self._plans.get(job.spec.workflow_id, job.spec.version)
             if from_node not in plan.index:

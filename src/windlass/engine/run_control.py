@@ -83,11 +83,11 @@ class EngineRuns:
 
     async def _slots(self, workflow_id: WorkflowId, span: Span, now: int) -> list[int]:
         if span.until > now:
-            raise RequestRefused("only slots of the past can be filled in; end the range now or earlier")
+            raise RequestRefused("only past slots can be backfilled; end the range now or earlier")
         schedule = await self._schedule(workflow_id)
         slots = slots_in(schedule, span, BACKFILL_MAX + 1)
         if len(slots) > BACKFILL_MAX:
-            raise RequestRefused(f"the range has more than {BACKFILL_MAX} slots; fill it in part by part")
+            raise RequestRefused(f"the range has more than {BACKFILL_MAX} slots; backfill it in parts")
         return slots
 
     async def _schedule(self, workflow_id: WorkflowId) -> Schedule:

@@ -196,5 +196,5 @@ def _check_handlers(findings: Findings, nodes: Sequence[ReadNode], handlers: Col
         handler = node.values.get("handler")
         if handler is None or handler in handlers:
             continue
-        hint = findings.suggest(handler, known, "a worker must register it before the node runs")
+        hint = findings.suggest(handler, known, "import its module with --import, or start a worker that has it")
         record((*node.raw.path, node.raw.spelling("handler")), f"unknown handler: '{handler}'", hint)

@@ -258,8 +258,15 @@ def indexes_in(gaps: Iterable[Sequence[int]], limit: int) -> list[int]:
 
 def no_workflow(workflow_id: str, version: int | None = None) -> WorkflowNotFound:
     """Return the error for an unknown workflow or version."""
-    which = workflow_id if version is None else f"{workflow_id} version {version}"
-    return WorkflowNotFound(f"workflow not found: {which}; deploy it first")
+    if version is not None:
+        return WorkflowNotFound(f"workflow {workflow_id} has no version {version}; name one that was deployed")
+    return WorkflowNotFound(f"workflow not found: {workflow_id}; deploy it first")
+
+
+def no_versions(workflow_id: str, versions: Iterable[int]) -> WorkflowNotFound:
+    """Return the error for an alias of which some version does not exist."""
+    named = ", ".join(map(str, versions))
+    return WorkflowNotFound(f"workflow {workflow_id} does not have all of these versions: {named}; deploy them first")
 
 
 def no_schedule(workflow_id: str) -> ScheduleNotFound:

@@ -237,7 +237,7 @@ def test_a_failure_names_the_expression_and_the_available_values(source: str, fr
     ("source", "fragment"),
     [
         ("{{", "unexpected"),
-        ("{{ a b }}", "expected token 'end of print statement'"),
+        ("{{ a b }}", "expected token '}}'"),
         ("{{ a | nofilter }}", "unknown filter: 'nofilter'"),
         ("{{ a | uper }}", "did you mean 'upper'?"),
         ("{{ a is nothing }}", "unknown test: 'nothing'"),

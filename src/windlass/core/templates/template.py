@@ -35,6 +35,8 @@ __all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", 
 
 SOURCE_MAX = 32_768
 EXCERPT_MAX = 160
+# How Jinja names the characters that it expects.
+_TOKEN_NAMES = {"end of print statement": "}}", "end of statement block": "%}"}
 COMPILED_CACHE_SIZE = 4_096
 # Parsing one takes a tenth of a millisecond or more (timeit of "{{ a.b + 3 }}").
 PARSED_IN_VALUE_MAX = 5_000
@@ -301,11 +303,19 @@ def _syntax() -> Environment:
     return Environment(keep_trailing_newline=True, autoescape=False)
 
 
+def _plain_syntax_error(error: TemplateSyntaxError) -> str:
+    """Return Jinja's message with the characters that it has names for."""
+    message = str(error.message).rstrip(".")
+    for name, characters in _TOKEN_NAMES.items():
+        message = message.replace(f"'{name}'", f"'{characters}'")
+    return message
+
+
 def _parse(source: str) -> list[nodes.Node]:
     try:
         tree = Parser(_syntax(), source).parse()
     except TemplateSyntaxError as error:
-        message = f"{error.message}; see the template reference"
+        message = _plain_syntax_error(error)
         if error.lineno > 1:
             message = f"line {error.lineno}: {message}"
         raise TemplateInvalid(message) from None

@@ -99,10 +99,16 @@ def check_references(
                     queries.setdefault((target, number), use)
     if not queries:
         return
-    for target, number in sorted(not_upstream(queries, graph.parents, graph.order)):
+    too_late = sorted(not_upstream(queries, graph.parents, graph.order))
+    unrelated = not_upstream({(number, target) for target, number in too_late}, graph.parents, graph.order)
+    for target, number in too_late:
         name, reader = nodes[target].raw.id, nodes[number].raw.id
         message = f"template reads a node that is not upstream: '{name}' does not run before '{reader}'"
         hint = f"add '{name}' to the dependencies of '{reader}'"
+        if number == target:
+            hint = "a node has no output before it runs"
+        elif (number, target) not in unrelated:
+            hint = f"'{name}' runs after '{reader}': move the template to a node after '{name}'"
         findings.add(queries[target, number].path_of(name), message, hint)
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Raw, structs
 
-from windlass.core.errors import RequestRefused, WorkflowNotFound
+from windlass.core.errors import RequestRefused
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.stores.memory.runs import MemoryRuns
 from windlass.stores.memory.tables import Tables
-from windlass.stores.rows import no_workflow
+from windlass.stores.rows import no_versions, no_workflow
 
 
 class MemoryWorkflows:
@@ -74,7 +74,7 @@ class MemoryWorkflows:
             return
         count = len(self._versions(workflow_id))
         if not all(1 <= target.version <= count for target in targets):
-            raise WorkflowNotFound(f"workflow {workflow_id} does not have all of the versions of alias {alias}")
+            raise no_versions(workflow_id, [target.version for target in targets])
         aliases[alias] = list(targets)
 
     def _versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import Raw
 
-from windlass.core.errors import RequestRefused, WindlassError, WorkflowNotFound
+from windlass.core.errors import RequestRefused, WindlassError
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
 from windlass.stores.columns import WORKFLOW
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
 from windlass.stores.postgres.runs import PostgresRuns
-from windlass.stores.rows import encoded_text, no_workflow
+from windlass.stores.rows import encoded_text, no_versions, no_workflow
 from windlass.stores.sql.workflows import SqlWorkflows
 
 
@@ -68,7 +68,7 @@ class PostgresWorkflows(SqlWorkflows):
         versions = sorted({target.version for target in targets})
         [(count,)] = await self._postgres.rows("workflow_version_count", workflow_id=workflow_id, versions=versions)
         if count != len(versions):
-            raise WorkflowNotFound(f"workflow {workflow_id} does not have all of these versions: {versions}")
+            raise no_versions(workflow_id, versions)
         await self._postgres.write(
             "alias_put", workflow_id=workflow_id, alias=alias, targets=encoded_text(targets), now=now
         )

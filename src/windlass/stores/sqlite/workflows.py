@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from msgspec import Raw
 
-from windlass.core.errors import RequestRefused, WorkflowNotFound
+from windlass.core.errors import RequestRefused
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
 from windlass.stores.columns import WORKFLOW
-from windlass.stores.rows import encoded_text, no_workflow
+from windlass.stores.rows import encoded_text, no_versions, no_workflow
 from windlass.stores.sql.workflows import SqlWorkflows
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
@@ -88,7 +88,7 @@ class SqliteWorkflows(SqlWorkflows):
                 connection, "workflow_version_count", workflow_id=workflow_id, versions=versions
             )
             if found is None or found[0] != len(versions):
-                raise WorkflowNotFound(f"workflow {workflow_id} does not have all of these versions: {versions}")
+                raise no_versions(workflow_id, versions)
             self._sqlite.execute(
                 connection,
                 "alias_put",
