@@ -51,18 +51,3 @@ async def read_pages(
         if cursor is None:
             break
     return Page(items, cursor)
-
-
-def encode_cursor(instant: int, name: str) -> str:
-    """Return the cursor of a page whose last item has this instant and id."""
-    return f"{instant}/{name}"
-
-
-def decode_cursor(cursor: str | None) -> tuple[int, str] | None:
-    """Return the instant and the id of the last item of a page."""
-    if cursor is None:
-        return None
-    instant, _, name = cursor.partition("/")
-    if not instant.isdecimal() or not name:
-        raise click.BadParameter(f"not the next_cursor of a page: {cursor!r}", param_hint="--cursor")
-    return int(instant), name

@@ -20,7 +20,6 @@ from windlass.api.event_stream import (
 )
 from windlass.api.operations import EVENT_STREAM, Operation, json_response, route
 from windlass.api.optional_values import given
-from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
@@ -29,6 +28,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import LogFilter, StoredLog
 from windlass.views.jobs import log_view
+from windlass.views.pagination import paginate
 from windlass.wire import LogView, Page
 
 TAG = "logs"
