@@ -1,13 +1,13 @@
 """Parsing of reports of HTTP workers: the attempt, its outcome, and the JSON to store."""
 
-import math
 from typing import cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from windlass.api.problems import HttpProblem, invalid
-from windlass.api.requests import parse_duration, quoted
+from windlass.api.requests import quoted, read_duration
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.ids import TaskId
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
@@ -19,7 +19,7 @@ META_BYTES_MAX = 64 << 10
 MESSAGE_CHARS_MAX = 4096
 TRACEBACK_CHARS_MAX = 8192
 TYPE_CHARS_MAX = 128
-RETRY_AFTER_SECONDS_MAX = 86_400.0
+RETRY_AFTER_SECONDS_MAX = DAY_SECONDS
 NULL = Raw(b"null")
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
@@ -136,10 +136,4 @@ def _meta(given: Raw | UnsetType) -> Raw | None:
 def _retry_after(given: float | str | None) -> float | None:
     if given is None:
         return None
-    if isinstance(given, str):
-        return parse_duration(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)
-    if not (math.isfinite(given) and 0 <= given <= RETRY_AFTER_SECONDS_MAX):
-        raise invalid(
-            "error.retry_after", f"invalid wait: {given:g}", f"send 0 to {RETRY_AFTER_SECONDS_MAX:.0f} seconds"
-        )
-    return float(given)
+    return read_duration(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)

@@ -15,16 +15,16 @@ from windlass.api.policy import Policy
 from windlass.api.problems import invalid
 from windlass.api.requests import (
     Cursor,
-    Duration,
     Flag,
-    parse_duration,
     path_id,
+    read_duration,
     read_json,
     read_query,
     reject_query,
 )
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
+from windlass.core.durations import Duration
 from windlass.core.fields import Id, whole
 from windlass.core.jobs import JobSelection
 from windlass.core.submit_request import rerun_request
@@ -87,7 +87,7 @@ class JobRoutes:
         query = read_query(request, JobQuery)
         job_id = path_id(request, "job_id")
         if query.wait is not UNSET:
-            seconds = parse_duration(query.wait, "wait", WAIT_SECONDS_MAX)
+            seconds = read_duration(query.wait, "wait", WAIT_SECONDS_MAX)
             # Only wait for a job that exists and is not finished.
             if seconds > 0 and not (await self._state.store.jobs.get(job_id)).state.is_final:
                 await self._wait(job_id, seconds)

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.plan import NodeKind, RetryOnError
 from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
@@ -14,7 +15,6 @@ from windlass.spec.definition import NodeDefinition
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import entries, is_array, is_object
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     ID,
     ID_RULE,
     QUEUE,
