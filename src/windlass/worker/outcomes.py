@@ -14,6 +14,7 @@ from windlass.core.changes import Task
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.handler import Handler
+from windlass.ports.task_params import PARAMS_INVALID
 
 META_BYTES_MAX = 64 * 1024
 MESSAGE_CHARS_MAX = 4096
@@ -24,7 +25,6 @@ PATH_CHARS_MAX = 200
 TIMEOUT = "timeout"
 CANCELLED = "cancelled"
 OUTPUT_INVALID = "output_invalid"
-PARAMS_INVALID = "params_invalid"
 HANDLER_NOT_FOUND = "handler_not_found"
 
 # The encoder silently accepts NaN (as null), numeric keys (as strings) and integers beyond 64 bits. Only an output
