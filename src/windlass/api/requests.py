@@ -10,7 +10,7 @@ from starlette.requests import Request
 from windlass.api.operations import JSON
 from windlass.api.problems import HttpProblem, invalid
 from windlass.core.durations import DURATION_RULE, format_duration, parse_duration
-from windlass.core.fields import ID_PATTERN, whole
+from windlass.core.fields import ID_PATTERN, ID_RULE, whole
 from windlass.core.templates.json_values import nearest, shown
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def path_id(request: Request, name: str) -> str:
     """Return an id in the path; HttpProblem if it is invalid."""
     value: str = request.path_params[name]
     if _ID.match(value) is None:
-        raise invalid(name, f"invalid id: {quoted(value)}", "use 1 to 128 letters, digits, _ and -")
+        raise invalid(name, f"invalid id: {quoted(value)}", ID_RULE)
     return value
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from windlass.core.durations import DAY_SECONDS
 from windlass.core.errors import InputInvalid
+from windlass.core.fields import ID_RULE
 from windlass.core.templates.json_values import kind_of
 from windlass.core.templates.template import templates_parsed
 from windlass.spec.checks.edges import build_graph, check_reachability
@@ -17,7 +18,6 @@ from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import is_object
 from windlass.spec.sections.fields import (
     ID,
-    ID_RULE,
     Section,
     choice,
     duration,

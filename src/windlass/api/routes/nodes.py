@@ -1,6 +1,6 @@
 """Routes of a job's nodes, their iterations, outputs and params."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from starlette.requests import Request
@@ -19,7 +19,14 @@ from windlass.core.errors import NotFound
 from windlass.core.plan import Plan
 from windlass.views.job_detail import node_views, nodes_in_order, output_values
 from windlass.views.jobs import pending_node
-from windlass.views.loops import ROWS_READ_MAX, IterationSelection, iteration_row, iteration_views, stored_loop
+from windlass.views.loops import (
+    ROWS_READ_MAX,
+    IterationSelection,
+    IterationStatus,
+    iteration_row,
+    iteration_views,
+    stored_loop,
+)
 from windlass.views.outputs import OutputReader, read_output
 from windlass.views.pagination import decode_cursor, encode_cursor, paginate
 from windlass.wire import IterationView, NodeView, Page, ParamsView
@@ -43,10 +50,7 @@ class NodesQuery(Struct, forbid_unknown_fields=True):
 class IterationsQuery(Struct, forbid_unknown_fields=True):
     """The filter and page of a list of iterations."""
 
-    status: (
-        Literal["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
-        | UnsetType
-    ) = UNSET
+    status: IterationStatus | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Limit = ITERATIONS_PAGE
 

@@ -14,7 +14,8 @@ from windlass.cli.output.job_tables import print_events, print_iterations, print
 from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import NODE_STATES, JobStatus
+from windlass.core.states import JobStatus
+from windlass.views.loops import ITERATION_STATES
 from windlass.wire import EventView, IterationView, JobView, LogView, Page
 
 Item = TypeVar("Item")
@@ -23,8 +24,6 @@ JOBS_MAX = 1_000
 EVENTS_MAX = 100_000
 LOG_LINES_MAX = 1_000_000
 ITERATIONS_MAX = 1_000_000
-# A ready iteration is dispatched in the same step, so this state is never stored.
-ITERATION_STATES = sorted(NODE_STATES.keys() - {"ready"})
 
 
 @click.group()
@@ -88,7 +87,7 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--status", type=click.Choice(ITERATION_STATES), help="Only iterations with this status.")
+@click.option("--status", type=click.Choice(sorted(ITERATION_STATES)), help="Only iterations with this status.")
 @click.option("--limit", type=click.IntRange(1, ITERATIONS_MAX), default=1_000, show_default=True)
 def list_iterations(
     job_id: str,

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from windlass.core.durations import DAY_SECONDS, DURATION_RULE, format_duration, parse_duration
 from windlass.core.errors import TemplateInvalid
+from windlass.core.fields import ID_PATTERN
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import is_array, is_integer, is_object, walk
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-ID_RULE = "use 1 to 128 letters, digits, _ and -"
+ID = re.compile(ID_PATTERN)
 QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from windlass.core.durations import DAY_SECONDS
+from windlass.core.fields import ID_RULE
 from windlass.core.runs.rules import (
     NO_CONSTRAINTS,
     Action,
@@ -23,7 +24,6 @@ from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_integer
 from windlass.spec.sections.fields import (
     ID,
-    ID_RULE,
     NAME,
     Read,
     Section,
