@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.cli.runner import run_async
-from windlass.cli.sources import open_source, read_pages
+from windlass.cli.sources import read_pages, read_source
 from windlass.client import Client
 from windlass.core.errors import NodeNotFound
 from windlass.core.jobs import JobSelection
@@ -72,14 +71,14 @@ class JobSource(Protocol):
 
 def read_jobs(server: str | None, database: str | None, read: Callable[[JobSource], Awaitable[Result]]) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
+    return read_source(server, database, job_source, read)
 
-    async def open_and_read() -> Result:
-        async with open_source(server, database) as source:
-            if isinstance(source, Client):
-                return await read(ServerJobs(source))
-            return await read(DatabaseJobs(source))
 
-    return run_async(open_and_read())
+def job_source(opened: "Client | Reader") -> JobSource:
+    """Return the source that reads from a server or a database."""
+    if isinstance(opened, Client):
+        return ServerJobs(opened)
+    return DatabaseJobs(opened)
 
 
 class DatabaseJobs:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
-from windlass.cli.runner import run_async
-from windlass.cli.sources import open_source, read_pages
+from windlass.cli.sources import read_pages, read_source
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.ports.store.runs import DeliveryFilter, RunFilter
@@ -69,14 +68,14 @@ class RunSource(Protocol):
 
 def read_runs(server: str | None, database: str | None, read: Callable[[RunSource], Awaitable[Result]]) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
+    return read_source(server, database, run_source, read)
 
-    async def open_and_read() -> Result:
-        async with open_source(server, database) as source:
-            if isinstance(source, Client):
-                return await read(ServerRuns(source))
-            return await read(DatabaseRuns(source))
 
-    return run_async(open_and_read())
+def run_source(opened: "Client | Reader") -> RunSource:
+    """Return the source that reads from a server or a database."""
+    if isinstance(opened, Client):
+        return ServerRuns(opened)
+    return DatabaseRuns(opened)
 
 
 class DatabaseRuns:

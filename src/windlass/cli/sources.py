@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from windlass.cli.runner import run_async
 from windlass.cli.server_address import configured_server
 from windlass.client import Client
 from windlass.settings import load_settings
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from windlass.reader import Reader
 
 Item = TypeVar("Item")
+Source = TypeVar("Source")
+Result = TypeVar("Result")
 
 # The largest page of a server.
 SERVER_PAGE = 100
@@ -37,6 +40,21 @@ async def open_source(server: str | None, database: str | None) -> "AsyncGenerat
 
     async with open_reader(load_settings({"database_url": database}).settings) as reader:
         yield reader
+
+
+def read_source(
+    server: str | None,
+    database: str | None,
+    source_of: "Callable[[Client | Reader], Source]",
+    read: Callable[[Source], Awaitable[Result]],
+) -> Result:
+    """Return what `read` finds on the server, or otherwise in the database."""
+
+    async def open_and_read() -> Result:
+        async with open_source(server, database) as opened:
+            return await read(source_of(opened))
+
+    return run_async(open_and_read())
 
 
 async def read_pages(

@@ -7,7 +7,7 @@ import click
 
 from windlass.cli.exit_codes import COMPLETED, FAILED
 from windlass.cli.follow import follow_job
-from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, read_jobs
+from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, ServerJobs, read_jobs
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
 from windlass.cli.output.console import console, print_json, print_json_line
 from windlass.cli.output.job_tables import print_events, print_iterations, print_job, print_jobs, print_log
@@ -242,7 +242,7 @@ def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
     """
 
     async def watch(client: Client) -> int:
-        watched = job_id or await _newest_job_on_server(client)
+        watched = job_id or await _newest_job(ServerJobs(client))
         if not as_json:
             return await follow_job(client, watched, as_json=False)
         async for event in client.jobs.watch(watched):
@@ -271,16 +271,9 @@ async def _newest_job(source: JobSource) -> str:
     return page.items[0].job_id
 
 
-async def _newest_job_on_server(client: Client) -> str:
-    page = await client.jobs.page(limit=1)
-    if not page.items:
-        raise JobNotFound(f"no jobs found on {client.url}; start one with `windlass trigger WORKFLOW`")
-    return page.items[0].job_id
-
-
 async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
     out = console()
-    followed = job_id or await _newest_job_on_server(client)
+    followed = job_id or await _newest_job(ServerJobs(client))
     async for line in client.jobs.follow_logs(
         followed, node=selection.node, attempt=selection.attempt, index=selection.index
     ):
