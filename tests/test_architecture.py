@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from pkgutil import resolve_name
 
 from windlass.core.events import EventType
 
@@ -89,7 +90,7 @@ def test_documents_name_only_modules_that_exist() -> None:
         text = document.read_text(encoding="utf-8")
         files = re.findall(r"`(\w+/[\w/]+\.(?:py|ts|tsx))`", text)
         missing += [f"{document.name}: {file}" for file in files if not exists(file)]
-        modules = re.findall(r"`windlass\.((?:core|ports|api|engine|testing)\.[\w.]+)", text)
+        modules = re.findall(rf"`(windlass\.(?:{packages()})\.\w[\w.]*)", text)
         missing += [f"{document.name}: {module}" for module in modules if not is_module_or_member(module)]
 
     assert missing == []
@@ -99,6 +100,20 @@ def exists(file: str) -> bool:
     return (ROOT / file).exists() or (PACKAGE / file).exists()
 
 
+def packages() -> str:
+    """Return a pattern of all packages and modules directly below the package."""
+    return "|".join(path.stem for path in PACKAGE.iterdir() if path.name not in NOT_LISTED)
+
+
 def is_module_or_member(dotted: str) -> bool:
-    path = PACKAGE / dotted.replace(".", "/")
-    return path.is_dir() or any(place.with_suffix(".py").exists() for place in (path, path.parent))
+    try:
+        resolve_name(dotted)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_a_member_that_does_not_exist_is_detected() -> None:
+    names = ["core.events", "core.events.EventType", "core.events.Missing", "core.missing", "worker.worker.Worker.run"]
+
+    assert [is_module_or_member(f"windlass.{name}") for name in names] == [True, True, False, False, True]

@@ -40,10 +40,10 @@ from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
 
 # How long a thread may hold the interpreter's lock while others wait. The writer thread needs the lock briefly and
-# many times per commit: with the default of 5 ms, a busy engine would delay each commit by tens of milliseconds.
+# many times per commit; with the default of 5 ms, each of these could wait that long for a busy engine.
 SWITCH_SECONDS = 0.0001
-# The engine creates many objects that live for one batch, and no reference cycles. With the default threshold of 700
-# objects, the search for cycles takes a tenth of its time.
+# The engine creates many objects that live for one batch, and no reference cycles. The default threshold of 700
+# objects would start a search for cycles, which finds none, many times per batch.
 GC_THRESHOLDS = (20_000, 20, 50)
 
 

@@ -47,6 +47,7 @@ async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGene
             version=__version__,
             allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
             artifact_bytes_max=settings.artifacts.bytes_max,
+            worker_timeout_seconds=settings.engine.worker_timeout_seconds,
             secrets=Secrets(settings.secrets),
         )
         yield Server(process, Embedded(process), create_app(state), state.closing)

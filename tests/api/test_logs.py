@@ -11,7 +11,7 @@ import pytest
 
 from tests.api.worker_server import ENDS_SECONDS, Server, serving
 from windlass import Context, RetryableError, handler
-from windlass.api.routes.logs import POLL_SECONDS_MAX
+from windlass.api.routes.logs import LOG_POLL_SECONDS_MAX
 from windlass.ports.handler import LogLine
 from windlass.ports.handler_declaration import declared
 from windlass.worker.context import LOG_LINE_CHARS_MAX, LOG_LINES_MAX
@@ -229,7 +229,7 @@ async def test_a_log_stream_is_live_and_ends_with_the_job(server: Server) -> Non
     async with open_stream(server, job_id) as messages:
         first = [(await anext(messages))[1]["message"] for _ in range(2)]
         await server.store.logs.append([line(job_id, 3)])
-        async with asyncio.timeout(3 * POLL_SECONDS_MAX):
+        async with asyncio.timeout(3 * LOG_POLL_SECONDS_MAX):
             third = (await anext(messages))[1]["message"]
         await server.engine.jobs.cancel(job_id)
         rest = [message async for message in messages]

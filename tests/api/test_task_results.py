@@ -12,6 +12,7 @@ from msgspec import Raw
 from tests.api.worker_server import PAIR, RETRIED, WORKFLOW, Server, result, serving
 from windlass import wire
 from windlass.core.messages import Succeeded, TaskFinished
+from windlass.core.report_limits import TRACEBACK_CHARS_MAX
 from windlass.ports.store.jobs import StoredResult
 
 
@@ -106,6 +107,18 @@ async def test_an_error_may_have_details(server: Server) -> None:
     assert stored["type"] == "BladeBroken"
     assert stored["status"] == 503
     assert stored["retry_after_seconds"] == 2.0
+
+
+async def test_the_end_of_a_long_traceback_is_kept(server: Server) -> None:
+    task = await server.claimed()
+    error = {"type": "BladeBroken", "message": "again", "traceback": "x" * 10_000 + "BladeBroken: again"}
+
+    await server.post("/callbacks/task-result", result(task, status="failed", error=error))
+
+    await server.ended(task["job_id"])
+    traceback = (await server.error(task["job_id"], "work"))["traceback"]
+    assert len(traceback) == TRACEBACK_CHARS_MAX
+    assert traceback.endswith("xBladeBroken: again")
 
 
 async def test_a_failed_attempt_is_followed_by_another(server: Server) -> None:

@@ -282,13 +282,25 @@ async def test_a_task_with_a_missing_artifact_fails_without_a_worker(server: Ser
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 
+async def test_a_task_with_params_above_the_limit_of_the_settings_fails_without_a_worker(tmp_path: Path) -> None:
+    async with serving(tmp_path, queues=(), output_bytes_max=INLINE_BYTES_MAX // 4) as server:
+        await server.deploy(LARGE)
+        job_id = await server.submit("large")
+        (task,) = await server.claim()
+        await report(server, task, rows())
+
+        assert await server.claim(wait="1s") == []
+        assert (await server.ended(job_id)).state.status == "failed"
+        assert (await server.error(job_id, "use"))["type"] == "params_invalid"
+
+
 async def test_tasks_with_slow_artifacts_wait_for_the_next_claim(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await server.submit("large")
     (task,) = await server.claim()
     await report(server, task, rows())
-    monkeypatch.setattr("windlass.api.task_payload.CLAIM_SECONDS_MAX", -1.0)
+    monkeypatch.setattr("windlass.api.task_payload.CLAIM_PART", -1.0)
 
     late = await server.claim()
     monkeypatch.undo()

@@ -13,7 +13,7 @@ import httpx2
 import msgspec
 import uvicorn
 
-from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
+from tests.defaults import OUTPUT_BYTES_MAX, WORKER_TIMEOUT_SECONDS, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
@@ -174,7 +174,11 @@ def result(task: dict[str, Any], output: object = None, **rest: object) -> dict[
 
 @asynccontextmanager
 async def serving(
-    folder: Path, handlers: dict[str, Handler] | None = None, queues: Sequence[str] = ("default",), port: int = 0
+    folder: Path,
+    handlers: dict[str, Handler] | None = None,
+    queues: Sequence[str] = ("default",),
+    port: int = 0,
+    output_bytes_max: int = OUTPUT_BYTES_MAX,
 ) -> AsyncIterator[Server]:
     """Start a server with a worker for the given queues."""
     clock = SetClock()
@@ -213,7 +217,18 @@ async def serving(
         client = await stack.enter_async_context(
             httpx2.AsyncClient(timeout=ENDS_SECONDS, trust_env=False, verify=False)
         )
-        state = ApiState(store, artifacts, broker, engine, clock, registry, Random(), "test", OUTPUT_BYTES_MAX)
+        state = ApiState(
+            store=store,
+            artifacts=artifacts,
+            broker=broker,
+            control=engine,
+            clock=clock,
+            handlers=registry,
+            chance=Random(),
+            version="test",
+            artifact_bytes_max=output_bytes_max,
+            worker_timeout_seconds=WORKER_TIMEOUT_SECONDS,
+        )
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"
         yield Server(store, artifacts, broker, clock, engine, client, url)

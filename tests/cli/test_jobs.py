@@ -38,6 +38,11 @@ def test_a_list_can_be_read_page_by_page(windlass: Windlass, ran: list[str]) -> 
     second = windlass("jobs", "list", "--json", "--limit", "2", "--cursor", first["next_cursor"]).json
 
     assert [job["job_id"] for job in first["items"] + second["items"]] == ran[::-1]
+    assert second["next_cursor"] is None
+
+
+def test_a_full_last_page_has_no_next_page(windlass: Windlass, ran: list[str]) -> None:
+    assert windlass("jobs", "list", "--json", "--limit", "3").json["next_cursor"] is None
 
 
 @pytest.mark.parametrize("cursor", ["", "1", "x/y", "²/y"])
@@ -45,7 +50,7 @@ def test_an_invalid_cursor_is_reported(windlass: Windlass, ran: list[str], curso
     result = windlass("jobs", "list", "--cursor", cursor)
 
     assert result.code == 2
-    assert "not the next_cursor of a page" in result.err
+    assert "invalid cursor" in result.err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from tests.cli.test_server import Spawn, stop, up
 
 Windlass = Callable[..., CommandResult]
 
+DATABASE_URL = "sqlite:///.windlass/windlass.db"
+
 YEARLY = """
 workflow_id: yearly
 schedule: {cron: "0 3 1 1 *", timezone: Europe/Paris, jitter: 5s, input: {m: 2}}
@@ -84,6 +86,18 @@ def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
     assert "total_seconds" in printed
 
 
+@pytest.mark.parametrize("command", ["schedules", "runs"])
+def test_lists_of_the_database_are_read_page_by_page(windlass: Windlass, ran: str, command: str) -> None:
+    windlass("run", "hourly.yaml")
+    whole = windlass(command, "list", "--json", "--limit", "2").json
+
+    first = windlass(command, "list", "--json", "--limit", "1").json
+    second = windlass(command, "list", "--json", "--limit", "1", "--cursor", first["next_cursor"]).json
+
+    assert first["items"] + second["items"] == whole["items"]
+    assert (second["next_cursor"], whole["next_cursor"]) == (None, None)
+
+
 @pytest.mark.parametrize(
     "command", [("schedules", "show", "absent"), ("schedules", "next", "absent"), ("runs", "show", "a:b")]
 )
@@ -92,6 +106,17 @@ def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[s
 
     assert result.code == 2
     assert result.err.startswith("error: ")
+
+
+@pytest.mark.parametrize("command", ["jobs", "runs", "schedules"])
+def test_a_cursor_of_the_server_is_one_of_its_database(on_server: Windlass, command: str) -> None:
+    for _ in range(2):
+        on_server("schedules", "trigger", "yearly")
+    of_server = on_server(command, "list", "--json", "--limit", "1").json["next_cursor"]
+    of_database = on_server(command, "list", "--json", "--limit", "1", "--database", DATABASE_URL).json["next_cursor"]
+
+    assert of_server is not None
+    assert of_database == of_server
 
 
 def test_a_schedule_is_paused_and_resumed(on_server: Windlass) -> None:
@@ -136,8 +161,10 @@ def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     on_server("trigger", "telling", "--wait")
     [failed] = on_server("deliveries", "list", "--outcome", "failed", "--json").json["items"]
 
+    of_database = on_server("deliveries", "list", "--json", "--limit", "1", "--database", DATABASE_URL).json
     again = on_server("deliveries", "redeliver", failed["delivery_id"], "--json").json
 
+    assert of_database == {"items": [failed], "next_cursor": None}
     assert failed["url"] == "http://127.0.0.1:1/in"
     assert failed["delivery_id"] in on_server("deliveries", "list").out
     assert on_server("jobs", "watch", again["job_id"]).code == 1

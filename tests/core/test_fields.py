@@ -7,11 +7,11 @@ import pytest
 from msgspec import Meta, Struct
 
 from windlass.api.event_stream import StreamHeaders
-from windlass.api.requests import Duration
 from windlass.api.routes.jobs import Search
+from windlass.core.durations import Duration
 from windlass.core.fields import Alias, Id, Instant, Key
 from windlass.settings import Settings
-from windlass.wire.tasks import QueueName, TaskId, WaitText, WorkerId
+from windlass.wire.tasks import QueueName, TaskId, WorkerId
 
 VALID = [
     (Id, "report"),
@@ -23,7 +23,6 @@ VALID = [
     (WorkerId, "worker@host"),
     (QueueName, "default"),
     (TaskId, "job_node_1"),
-    (WaitText, "30s"),
 ]
 
 

@@ -83,7 +83,7 @@ async def test_a_sleep_takes_a_number_or_a_duration(seconds: object, slept: floa
     assert time.monotonic() - began >= slept
 
 
-@pytest.mark.parametrize("seconds", ["soon", "-1s", -1, "1e3s", "", 1e12])
+@pytest.mark.parametrize("seconds", ["soon", "-1s", -1, "1e3s", "", 1e12, "5 s", "8d"])
 async def test_a_sleep_that_is_not_a_duration_fails_permanently(seconds: object) -> None:
     async with running() as runner:
         error = await runner.error("sleep", {"seconds": seconds})

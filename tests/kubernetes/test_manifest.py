@@ -168,7 +168,8 @@ def test_other_quantities_are_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0)]
+    ("text", "seconds"),
+    [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0), ("90", 90.0), ("1d", 86400.0)],
 )
 def test_durations_follow_the_workflow_language(text: str | int, seconds: float) -> None:
     assert parse_seconds(text, "start_timeout") == seconds

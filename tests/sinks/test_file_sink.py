@@ -114,7 +114,7 @@ async def test_the_format_may_be_an_option(files: Files) -> None:
 
 
 async def test_an_unknown_file_extension_is_rejected(files: Files) -> None:
-    with pytest.raises(OptionsInvalid, match="set format to jsonl"):
+    with pytest.raises(OptionsInvalid, match="set format to one of jsonl, csv, parquet"):
         await files.write({"a": 1}, "out.txt")
 
 

@@ -103,14 +103,14 @@ async def test_private_addresses_are_rejected_unless_permitted() -> None:
     assert server.connections == 0
 
 
-@pytest.mark.parametrize("timeout", ["soon", 0, "2d", -1])
+@pytest.mark.parametrize("timeout", ["soon", 0, "2d", -1, "5 s"])
 async def test_an_invalid_timeout_is_rejected(timeout: object) -> None:
     async with endpoint(lambda _: answer(200)) as (sink, server):
         with pytest.raises(OptionsInvalid, match="timeout"):
             await sink.write(to(server, timeout=timeout), raw({}), "task-1")
 
 
-@pytest.mark.parametrize("timeout", ["500ms", "5s", 5, "1m"])
+@pytest.mark.parametrize("timeout", ["500ms", "5s", 5, "1m", "5", "1h"])
 async def test_a_timeout_is_seconds_or_a_duration(timeout: object) -> None:
     async with endpoint(lambda _: answer(200)) as (sink, server):
         await sink.write(to(server, timeout=timeout), raw({}), "task-1")

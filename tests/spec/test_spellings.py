@@ -92,6 +92,7 @@ def test_steps_with_an_edge_are_only_ordered_by_edges() -> None:
         ("{handler: e, retry: 3}", "{handler: e, retry: {on_error: {max_attempts: 3}}}"),
         ("{handler: e, retry: 3}", "{handler: e, retry: {on_error: 3}}"),
         ("{handler: e, timeout_seconds: 90}", "{handler: e, timeout_seconds: 1.5m}"),
+        ("{handler: e, timeout_seconds: 90}", "{handler: e, timeout_seconds: '90'}"),
         ("{handler: e, timeout_seconds: 0.5}", "{handler: e, timeout_seconds: 500ms}"),
         ("{handler: e, timeout_seconds: 7200}", "{timeout_seconds: 2h, type: task, handler: e}"),
         ("{handler: e, queue: default, priority: 0}", "{handler: e}"),

@@ -3,7 +3,8 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -273,18 +274,17 @@ async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: 
     assert (error.type, output) == ("timeout", {"n": 1})
 
 
-async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
-    reports: list[TaskReport] = []
-    ended = asyncio.Event()
+@asynccontextmanager
+async def executing(store: FolderArtifacts, on_finished: Callable[[TaskReport], None]) -> AsyncIterator[Executor]:
     children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={}, output_bytes_max=BYTES_MAX)
     context = ExecutorContext(
         worker_id="w",
-        registry=registry(*GIVERS),
+        registry=registry(*GIVERS, *TAKERS),
         clock=LoopClock(),
         random=Random(1),
         resources=SharedResources(),
         isolation=children,
-        on_finished=lambda report: (reports.append(report), ended.set())[0],
+        on_finished=on_finished,
         on_started=lambda messages: None,
         on_handed_back=lambda task_id: None,
         large_values=LargeValues(store, BYTES_MAX),
@@ -294,16 +294,34 @@ async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(sto
         grace_seconds=60.0,
     )
     executor = Executor(context)
+    yield executor
+    executor.close()
+    await children.aclose()
 
-    executor.start(task("give", {"size": MIB}))
-    executor.cancel("job_node_1")
-    async with asyncio.timeout(10):
-        await ended.wait()
+
+async def test_a_cancel_stops_an_attempt_that_has_not_begun(store: FolderArtifacts) -> None:
+    reports: list[TaskReport] = []
+    key = await store.put("j0", b"[]")
+    async with executing(store, reports.append) as executor:
+        executor.start(taking("take", {"a": {"$artifact": key}}, key))
+
+        assert executor.cancel("job_node_1")
+        assert not executor.cancel("job_node_1")
+
+    assert [report.task_id for report in reports] == ["job_node_1"]
+
+
+async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
+    reports: list[TaskReport] = []
+    ended = asyncio.Event()
+    async with executing(store, lambda report: (reports.append(report), ended.set())[0]) as executor:
+        executor.start(task("give", {"size": MIB}))
+        executor.cancel("job_node_1")
+        async with asyncio.timeout(10):
+            await ended.wait()
 
     assert isinstance(reports[0].message.outcome, Failed)
     assert reports[0].message.outcome.error.type == "cancelled"
-    executor.close()
-    await children.aclose()
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)

@@ -378,6 +378,8 @@ async def test_nothing_is_lost_while_the_broker_fails(call: str) -> None:
         bench.broker.failures[call] = 2
         assert await bench.output(task("wait", {"seconds": 0.02})) == "waited"
 
+    assert [message.node_id for message in bench.broker.sent if isinstance(message, TaskStarted)] == ["node"]
+
 
 async def test_a_stop_lets_running_handlers_finish() -> None:
     async with working(wait, drain_seconds=5.0, started_after_seconds=0.0) as bench:
@@ -400,6 +402,50 @@ async def test_a_stop_returns_tasks_that_do_not_finish(name: str) -> None:
     else:
         assert bench.broker.returned == ["job_node_1"]
         assert bench.broker.finished == {}
+
+
+async def test_a_stop_returns_tasks_that_end_while_others_are_returned() -> None:
+    ends = {task_id: asyncio.Event() for task_id in ("a_node_1", "b_node_1", "c_node_1")}
+    ended = asyncio.Semaphore(0)
+    is_returning, is_returned = asyncio.Event(), asyncio.Event()
+
+    @handler("end_on_request")
+    async def end_on_request(ctx: Context) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ends[ctx.task_id].wait()
+            ended.release()
+
+    async def respond_late() -> None:
+        is_returning.set()
+        await is_returned.wait()
+
+    async with working(end_on_request, started_after_seconds=0.0, grace_seconds=5.0) as bench:
+        bench.broker.delays["return_tasks"] = respond_late
+        await bench.broker.publish([task("end_on_request", None, task_id) for task_id in ends])
+        await bench.until(lambda: len(bench.broker.sent) == 3)
+        stopping = asyncio.create_task(bench.worker.stop(0.0))
+        ends["a_node_1"].set()
+        await is_returning.wait()
+        ends["b_node_1"].set()
+        ends["c_node_1"].set()
+        for _ in ends:
+            await ended.acquire()
+        is_returned.set()
+        await stopping
+
+    assert sorted(bench.broker.returned) == sorted(ends)
+
+
+async def test_returned_tasks_are_not_lost_while_the_broker_fails() -> None:
+    async with working(wait, started_after_seconds=0.0) as bench:
+        await bench.broker.publish([task("wait")])
+        await bench.until(lambda: bool(bench.broker.sent))
+        bench.broker.failures["return_tasks"] = 2
+        await bench.worker.stop(0.0)
+
+    assert bench.broker.returned == ["job_node_1"]
 
 
 async def test_a_stopped_worker_receives_no_more_tasks() -> None:

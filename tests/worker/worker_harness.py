@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -40,6 +40,8 @@ class RecordingBroker:
         self.cancels_received = 0
         self.to_stop_on_extend: list[str] = []
         self.failures: dict[str, int] = {}
+        # What a call waits for before it responds.
+        self.delays: dict[str, Callable[[], Awaitable[None]]] = {}
         self.changed = asyncio.Condition()
         self._queue_changed = asyncio.Event()
         self._cancel_changed = asyncio.Event()
@@ -52,6 +54,13 @@ class RecordingBroker:
         if self.failures.get(call, 0) > 0:
             self.failures[call] -= 1
             raise ConnectionError(f"{call} failed on request")
+
+    async def _respond(self, call: str) -> None:
+        """Suspend as a call over a network does, while the worker continues; then fail on request."""
+        await asyncio.sleep(0)
+        if call in self.delays:
+            await self.delays[call]()
+        self._fail_on_request(call)
 
     async def _notify(self) -> None:
         async with self.changed:
@@ -81,7 +90,8 @@ class RecordingBroker:
         return answer
 
     async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        self._fail_on_request("finish")
+        reports = list(reports)
+        await self._respond("finish")
         self.finish_calls += 1
         self.reports.extend(reports)
         for report in reports:
@@ -89,7 +99,8 @@ class RecordingBroker:
         await self._notify()
 
     async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
-        self._fail_on_request("return_tasks")
+        task_ids = list(task_ids)
+        await self._respond("return_tasks")
         self.returned.extend(task_ids)
         await self._notify()
 
@@ -110,7 +121,8 @@ class RecordingBroker:
         return answer
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
-        self._fail_on_request("send")
+        messages = list(messages)
+        await self._respond("send")
         self.sent.extend(messages)
         await self._notify()
 

@@ -9,8 +9,9 @@ from starlette.requests import Request
 
 from windlass.api.operations import JSON
 from windlass.api.problems import HttpProblem, invalid
-from windlass.core.fields import ID_PATTERN, whole
-from windlass.core.templates.json_values import nearest
+from windlass.core.durations import DURATION_RULE, format_duration, parse_duration
+from windlass.core.fields import ID_PATTERN, ID_RULE, whole
+from windlass.core.templates.json_values import nearest, shown
 from windlass.core.type_errors import problem_of
 
 T = TypeVar("T")
@@ -20,8 +21,6 @@ RUN_ID = whole("[A-Za-z0-9_-]{1,128}:[A-Za-z0-9_.:-]{1,140}")
 # A delivery id is a task id.
 DELIVERY_ID = whole(r"[A-Za-z0-9_\[\]-]{1,300}")
 _ID = re.compile(ID_PATTERN)
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m)?")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _QUOTED_MAX = 80
 CURSOR_CHARS_MAX = 512
 VERSION_DIGITS_MAX = 9
@@ -30,7 +29,6 @@ Flag = Literal["true", "false"]
 Limit = Annotated[int, Meta(ge=1, le=1000)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=CURSOR_CHARS_MAX)]
 Number = Annotated[int, Meta(ge=0, le=2**53)]
-Duration = Annotated[str, Meta(pattern=whole(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?"), max_length=20)]
 
 
 def quoted(value: str) -> str:
@@ -44,7 +42,7 @@ def path_id(request: Request, name: str) -> str:
     """Return an id in the path; HttpProblem if it is invalid."""
     value: str = request.path_params[name]
     if _ID.match(value) is None:
-        raise invalid(name, f"invalid id: {quoted(value)}", "use 1 to 128 letters, digits, _ and -")
+        raise invalid(name, f"invalid id: {quoted(value)}", ID_RULE)
     return value
 
 
@@ -145,14 +143,13 @@ def decode_json(body: bytes, decoder: "msgspec.json.Decoder[T]") -> T:
         raise invalid("", "the body is nested too deeply", "flatten it") from None
 
 
-def parse_duration(value: str, name: str, seconds_max: float) -> float:
-    """Return a duration like `30s`, `500ms` or `5` in seconds; HttpProblem if it is invalid or too long."""
-    match = _DURATION.fullmatch(value)
-    if match is None:
-        raise invalid(name, f"invalid duration: {quoted(value)}", "write it like 500ms, 30s or 1m")
-    seconds = float(match[1]) * _UNITS[match[2] or "s"]
+def read_duration(value: float | str, name: str, seconds_max: float) -> float:
+    """Return a duration in seconds; HttpProblem if it is invalid or too long."""
+    seconds = parse_duration(value)
+    if seconds is None or seconds < 0:
+        raise invalid(name, f"invalid duration: {shown(value)}", DURATION_RULE)
     if seconds > seconds_max:
-        raise invalid(name, f"duration too long: {value}", f"use at most {seconds_max:.0f}s")
+        raise invalid(name, f"duration too long: {shown(value)}", f"use at most {format_duration(seconds_max)}")
     return seconds
 
 

@@ -7,24 +7,23 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from windlass.api.state import ApiState
-from windlass.core.artifacts import resolve_params
 from windlass.core.changes import IterationRow, NodeRow, Task
-from windlass.core.errors import ArtifactNotFound, StoreUnavailable
 from windlass.core.loop_state import read_progress
-from windlass.core.messages import Failed, TaskError
+from windlass.core.messages import Failed
 from windlass.core.plan import NodePlan, Plan
 from windlass.ports.broker import TaskClaim
+from windlass.ports.task_params import fetch_params
 from windlass.views.jobs import event_id
 from windlass.views.loops import iteration_row, stored_loop
-from windlass.views.outputs import FETCHES_AT_ONCE_MAX
 from windlass.wire import ClaimedSinkView, ClaimedTaskView, instant
 
 # The params of all tasks of one response. Tasks that do not fit are returned to the queue, except the first.
 ANSWER_BYTES_MAX = 64 << 20
-# Time to fetch the values of one task, and of all tasks. The worker sends no heartbeats for tasks that it has not
-# received, and after 15 s without one they would be reassigned.
-TASK_SECONDS_MAX = 5.0
-CLAIM_SECONDS_MAX = 5.0
+# Time to fetch the values of one task, and time after which no further task is begun, each as a part of the setting
+# engine.worker_timeout_seconds. The worker sends no heartbeats for tasks that it has not received, and after that time
+# without one they would be reassigned.
+TASK_PART = 1 / 3
+CLAIM_PART = 1 / 3
 
 
 class PreparedClaim(Struct, frozen=True):
@@ -49,7 +48,7 @@ async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> Prepare
     metadata = TaskMetadata(state)
     remaining_bytes = ANSWER_BYTES_MAX
     time = asyncio.get_running_loop().time
-    deadline = time() + CLAIM_SECONDS_MAX
+    deadline = time() + CLAIM_PART * state.worker_timeout_seconds
     for claim in claims:
         task = claim.task
         params: bytes | Failed = task.params
@@ -57,7 +56,12 @@ async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> Prepare
             if time() > deadline:
                 prepared.returned.append(task.task_id)
                 continue
-            params = await _resolved_params(state, task)
+            params = await fetch_params(
+                state.artifacts,
+                task,
+                output_bytes_max=state.artifact_bytes_max,
+                seconds_max=TASK_PART * state.worker_timeout_seconds,
+            )
         if isinstance(params, Failed):
             prepared.failed.append((task, params))
             continue
@@ -68,34 +72,6 @@ async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> Prepare
         prepared.tasks.append(_task_view(task, params, await metadata.of(task)))
         prepared.claims.append(claim)
     return prepared
-
-
-async def _resolved_params(state: ApiState, task: Task) -> bytes | Failed:
-    """Return the params with references replaced by their values."""
-    values: dict[str, bytes] = {}
-    keys = task.artifacts
-    try:
-        async with asyncio.timeout(TASK_SECONDS_MAX):
-            for start in range(0, len(keys), FETCHES_AT_ONCE_MAX):
-                chunk = keys[start : start + FETCHES_AT_ONCE_MAX]
-                bodies = await asyncio.gather(*map(state.artifacts.get, chunk))
-                values.update(zip(chunk, bodies, strict=True))
-                if sum(map(len, values.values())) > ANSWER_BYTES_MAX:
-                    return _params_too_large(task)
-    except ArtifactNotFound as error:
-        return Failed(TaskError("artifact_not_found", f"a large value of the params is missing: {error}", False))
-    except (StoreUnavailable, TimeoutError) as error:
-        reason = str(error) or f"no response within {TASK_SECONDS_MAX:g} s"
-        return Failed(TaskError("artifacts_unavailable", f"large values of the params cannot be read: {reason}"))
-    return resolve_params(task.params, values, ANSWER_BYTES_MAX) or _params_too_large(task)
-
-
-def _params_too_large(task: Task) -> Failed:
-    message = (
-        f"params larger than {ANSWER_BYTES_MAX} bytes with their {len(task.artifacts)} large values; "
-        "pass fewer values, or where to find them"
-    )
-    return Failed(TaskError("params_invalid", message, False))
 
 
 def _task_view(task: Task, params: bytes, meta: dict[str, Any]) -> ClaimedTaskView:

@@ -1,28 +1,30 @@
 """Parsing of reports of HTTP workers: the attempt, its outcome, and the JSON to store."""
 
-import math
 from typing import cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from windlass.api.problems import HttpProblem, invalid
-from windlass.api.requests import parse_duration, quoted
+from windlass.api.requests import quoted, read_duration
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.ids import TaskId
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.core.report_limits import (
+    ERROR_MESSAGE_CHARS_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    META_BYTES_MAX,
+    shortened_traceback,
+)
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
 from windlass.core.text import shortened
 from windlass.wire.tasks import UNNAMED_ERROR, TaskErrorRequest, TaskResultRequest
 
-META_BYTES_MAX = 64 << 10
-MESSAGE_CHARS_MAX = 4096
-TRACEBACK_CHARS_MAX = 8192
-TYPE_CHARS_MAX = 128
-RETRY_AFTER_SECONDS_MAX = 86_400.0
+ERROR_TYPE_CHARS_MAX = 128
+RETRY_AFTER_SECONDS_MAX = DAY_SECONDS
 NULL = Raw(b"null")
-
-_INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 
 
 def task_id_of(body: TaskResultRequest) -> TaskId:
@@ -61,14 +63,17 @@ def error_of(given: TaskErrorRequest | str | None) -> TaskError:
     if given is None:
         return TaskError(UNNAMED_ERROR, "no reason given by the worker")
     if isinstance(given, str):
-        return TaskError(UNNAMED_ERROR, shortened(given, MESSAGE_CHARS_MAX))
+        return TaskError(UNNAMED_ERROR, shortened(given, ERROR_MESSAGE_CHARS_MAX))
+    traceback: str | None = None
+    if given.traceback is not None:
+        traceback = shortened_traceback(given.traceback)
     return TaskError(
-        shortened(given.type, TYPE_CHARS_MAX) or UNNAMED_ERROR,
-        shortened(given.message, MESSAGE_CHARS_MAX),
-        given.retryable,
-        given.status,
-        _retry_after(given.retry_after),
-        None if given.traceback is None else shortened(given.traceback, TRACEBACK_CHARS_MAX),
+        type=shortened(given.type, ERROR_TYPE_CHARS_MAX) or UNNAMED_ERROR,
+        message=shortened(given.message, ERROR_MESSAGE_CHARS_MAX),
+        retryable=given.retryable,
+        status=given.status,
+        retry_after_seconds=_retry_after(given.retry_after),
+        traceback=traceback,
     )
 
 
@@ -114,7 +119,7 @@ def _check(value: object, path: str) -> None:
                 following.extend(cast("dict[str, object]", item).values())
             elif isinstance(item, list):
                 following.extend(cast("list[object]", item))
-            elif type(item) is int and not _INTEGER_MIN <= item <= _INTEGER_MAX:
+            elif type(item) is int and not INTEGER_MIN <= item <= INTEGER_MAX:
                 raise invalid(path, "integer beyond 64 bits", "send it as text")
         if not following:
             return
@@ -136,10 +141,4 @@ def _meta(given: Raw | UnsetType) -> Raw | None:
 def _retry_after(given: float | str | None) -> float | None:
     if given is None:
         return None
-    if isinstance(given, str):
-        return parse_duration(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)
-    if not (math.isfinite(given) and 0 <= given <= RETRY_AFTER_SECONDS_MAX):
-        raise invalid(
-            "error.retry_after", f"invalid wait: {given:g}", f"send 0 to {RETRY_AFTER_SECONDS_MAX:.0f} seconds"
-        )
-    return float(given)
+    return read_duration(given, "error.retry_after", RETRY_AFTER_SECONDS_MAX)

@@ -15,7 +15,7 @@ class Signal:
         # Each waiter with its deadline.
         self._waiters: list[tuple[float, asyncio.Future[None]]] = []
         # The time of the next check for expired waiters. The timer is not cancelled when its waiter was woken before:
-        # a worker waits once for every task of a chain, and setting a timer takes longer than running the task.
+        # a worker waits once for every task of a chain, and would set and cancel a timer for each.
         self._timer_at = math.inf
 
     def notify(self) -> None:

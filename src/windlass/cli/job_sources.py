@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import msgspec
 from msgspec import Raw, Struct, structs
 
-from windlass.cli.runner import run_async
-from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read_pages
+from windlass.cli.sources import read_pages, read_source
 from windlass.client import Client
 from windlass.core.errors import NodeNotFound
 from windlass.core.jobs import JobSelection
@@ -17,6 +16,7 @@ from windlass.views.events import EventRenderer
 from windlass.views.jobs import job_view, log_view
 from windlass.views.loops import IterationSelection, iteration_views
 from windlass.views.outputs import OutputReader
+from windlass.views.pagination import job_page
 from windlass.wire import EventView, IterationView, JobView, LogView, NodeView, Page
 
 if TYPE_CHECKING:
@@ -71,14 +71,14 @@ class JobSource(Protocol):
 
 def read_jobs(server: str | None, database: str | None, read: Callable[[JobSource], Awaitable[Result]]) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
+    return read_source(server, database, job_source, read)
 
-    async def open_and_read() -> Result:
-        async with open_source(server, database) as source:
-            if isinstance(source, Client):
-                return await read(ServerJobs(source))
-            return await read(DatabaseJobs(source))
 
-    return run_async(open_and_read())
+def job_source(opened: "Client | Reader") -> JobSource:
+    """Return the source that reads from a server or a database."""
+    if isinstance(opened, Client):
+        return ServerJobs(opened)
+    return DatabaseJobs(opened)
 
 
 class DatabaseJobs:
@@ -90,13 +90,8 @@ class DatabaseJobs:
 
     async def jobs(self, selection: JobPageSelection) -> Page[JobView]:
         """Return a page of jobs."""
-        jobs = await self._store.jobs.list(
-            JobFilter(before=decode_cursor(selection.cursor), limit=selection.limit, **selection.selected())
-        )
-        cursor: str | None = None
-        if len(jobs) == selection.limit:
-            cursor = encode_cursor(jobs[-1].spec.created_at, jobs[-1].spec.job_id)
-        return Page([job_view(job) for job in jobs], cursor)
+        wanted = JobFilter(limit=selection.limit, **selection.selected())
+        return await job_page(self._store.jobs, wanted, selection.cursor)
 
     async def job(self, job_id: str) -> JobView:
         """Return a job with its nodes and outputs."""

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
 
-from windlass.cli.runner import run_async
-from windlass.cli.sources import decode_cursor, encode_cursor, open_source, read_pages
+from windlass.cli.sources import read_pages, read_source
 from windlass.client import Client
 from windlass.clock import SystemClock
-from windlass.core.errors import ScheduleNotFound
-from windlass.ports.store.runs import DeliveryFilter, RunFilter, ScheduleFilter
-from windlass.views.runs import delivery_view, next_slots_view, run_view, schedule_of, schedule_view
+from windlass.ports.store.runs import DeliveryFilter, RunFilter
+from windlass.views.pagination import delivery_page, run_page, schedule_page
+from windlass.views.runs import next_slots_view, run_view, schedule_of, schedule_view
 from windlass.wire import DeliveryView, NextSlotsView, Page, RunView, ScheduleView
 
 if TYPE_CHECKING:
@@ -69,14 +68,14 @@ class RunSource(Protocol):
 
 def read_runs(server: str | None, database: str | None, read: Callable[[RunSource], Awaitable[Result]]) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
+    return read_source(server, database, run_source, read)
 
-    async def open_and_read() -> Result:
-        async with open_source(server, database) as source:
-            if isinstance(source, Client):
-                return await read(ServerRuns(source))
-            return await read(DatabaseRuns(source))
 
-    return run_async(open_and_read())
+def run_source(opened: "Client | Reader") -> RunSource:
+    """Return the source that reads from a server or a database."""
+    if isinstance(opened, Client):
+        return ServerRuns(opened)
+    return DatabaseRuns(opened)
 
 
 class DatabaseRuns:
@@ -88,19 +87,8 @@ class DatabaseRuns:
         self._clock = SystemClock()
 
     async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
-        """Return a page of schedules; its cursor is the id of the last one."""
-        rows = await self._store.schedules(ScheduleFilter(cursor, limit))
-        schedules: list[ScheduleView] = []
-        for row in rows:
-            try:
-                slots = await schedule_of(self._plan, row)
-            except ScheduleNotFound:
-                continue
-            schedules.append(schedule_view(row, slots, self._clock.now()))
-        next_cursor: str | None = None
-        if len(rows) == limit:
-            next_cursor = rows[-1].workflow_id
-        return Page(schedules, next_cursor)
+        """Return a page of schedules."""
+        return await schedule_page(self._store, self._plan, limit=limit, cursor=cursor, now=self._clock.now())
 
     async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule."""
@@ -114,18 +102,8 @@ class DatabaseRuns:
 
     async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""
-        rows = await self._store.list(
-            RunFilter(
-                workflow_id=selection.workflow_id,
-                state=selection.state,
-                before=decode_cursor(selection.cursor),
-                limit=selection.limit,
-            )
-        )
-        cursor: str | None = None
-        if len(rows) == selection.limit:
-            cursor = encode_cursor(rows[-1].scheduled_at, rows[-1].run_id)
-        return Page([run_view(row) for row in rows], cursor)
+        wanted = RunFilter(selection.workflow_id, selection.state, limit=selection.limit)
+        return await run_page(self._store, wanted, selection.cursor)
 
     async def run(self, run_id: str) -> RunView:
         """Return a run."""
@@ -133,19 +111,13 @@ class DatabaseRuns:
 
     async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""
-        rows = await self._store.deliveries(
-            DeliveryFilter(
-                workflow_id=selection.workflow_id,
-                job_id=selection.job_id,
-                outcome=selection.outcome,
-                before=decode_cursor(selection.cursor),
-                limit=selection.limit,
-            )
+        wanted = DeliveryFilter(
+            workflow_id=selection.workflow_id,
+            job_id=selection.job_id,
+            outcome=selection.outcome,
+            limit=selection.limit,
         )
-        cursor: str | None = None
-        if len(rows) == selection.limit:
-            cursor = encode_cursor(rows[-1].sent_at, rows[-1].delivery_id)
-        return Page([delivery_view(row) for row in rows], cursor)
+        return await delivery_page(self._store, wanted, selection.cursor)
 
 
 class ServerRuns:

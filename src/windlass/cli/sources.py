@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from windlass.cli.runner import run_async
 from windlass.cli.server_address import configured_server
 from windlass.client import Client
 from windlass.settings import load_settings
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from windlass.reader import Reader
 
 Item = TypeVar("Item")
+Source = TypeVar("Source")
+Result = TypeVar("Result")
 
 # The largest page of a server.
 SERVER_PAGE = 100
@@ -39,6 +42,21 @@ async def open_source(server: str | None, database: str | None) -> "AsyncGenerat
         yield reader
 
 
+def read_source(
+    server: str | None,
+    database: str | None,
+    source_of: "Callable[[Client | Reader], Source]",
+    read: Callable[[Source], Awaitable[Result]],
+) -> Result:
+    """Return what `read` finds on the server, or otherwise in the database."""
+
+    async def open_and_read() -> Result:
+        async with open_source(server, database) as opened:
+            return await read(source_of(opened))
+
+    return run_async(open_and_read())
+
+
 async def read_pages(
     read_page: Callable[[int, str | None], Awaitable[Page[Item]]], limit: int, cursor: str | None
 ) -> Page[Item]:
@@ -51,18 +69,3 @@ async def read_pages(
         if cursor is None:
             break
     return Page(items, cursor)
-
-
-def encode_cursor(instant: int, name: str) -> str:
-    """Return the cursor of a page whose last item has this instant and id."""
-    return f"{instant}/{name}"
-
-
-def decode_cursor(cursor: str | None) -> tuple[int, str] | None:
-    """Return the instant and the id of the last item of a page."""
-    if cursor is None:
-        return None
-    instant, _, name = cursor.partition("/")
-    if not instant.isdecimal() or not name:
-        raise click.BadParameter(f"not the next_cursor of a page: {cursor!r}", param_hint="--cursor")
-    return int(instant), name

@@ -21,7 +21,7 @@ from windlass.core.jobs import JobSelection
 # Outputs may have many megabytes and come from an object store.
 OUTPUT_SECONDS_MAX = 300.0
 # The server holds a long poll for at most this long; `wait` sends the next one.
-POLL_SECONDS_MAX = 30.0
+JOB_WAIT_SECONDS_MAX = 30.0
 
 ALL_JOBS = JobSelection()
 FINAL_STATES = frozenset({"completed", "failed", "cancelled"})
@@ -101,7 +101,7 @@ class Jobs:
         backoff = self._connection.backoff()
         while True:
             try:
-                job = await self.get(job_id, wait_seconds=POLL_SECONDS_MAX)
+                job = await self.get(job_id, wait_seconds=JOB_WAIT_SECONDS_MAX)
                 if job.status in FINAL_STATES:
                     return msgspec.structs.replace(job, nodes=await self.nodes(job_id))
                 backoff.reset()

@@ -2,8 +2,8 @@
 
 import base64
 import re
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -107,14 +107,26 @@ def translate_errors(params: HttpParams) -> Generator[None]:
         raise ConnectionFailed(f"{params.method} {url}: no response ({reason})") from None
 
 
+@asynccontextmanager
+async def opened(client: httpx2.AsyncClient, request: httpx2.Request) -> AsyncGenerator[httpx2.Response]:
+    """Send a request; the body of the response can be read inside the block."""
+    response = await client.send(request, stream=True)
+    try:
+        yield response
+    finally:
+        await response.aclose()
+
+
+async def send_once(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.Response, bytes]:
+    """Make the request without following redirects; return the response and its body."""
+    with translate_errors(params):
+        async with opened(client, build_request(client, params)) as response:
+            return response, await read_body(response)
+
+
 async def deliver(client: httpx2.AsyncClient, params: HttpParams) -> None:
     """Make a request of which only the status of the response matters. Redirects fail: they would lose the body."""
-    with translate_errors(params):
-        response = await client.send(build_request(client, params), stream=True)
-        try:
-            body = await read_body(response)
-        finally:
-            await response.aclose()
+    response, body = await send_once(client, params)
     if not response.is_success:
         raise status_error(params, response, body_text(response, body))
 
@@ -190,12 +202,9 @@ async def _send_following_redirects(
 ) -> tuple[httpx2.Response, bytes]:
     """Return the last response of a chain of redirects, and its body."""
     for _ in range(REDIRECTS_MAX + 1):
-        response = await client.send(request, stream=True)
-        try:
+        async with opened(client, request) as response:
             if response.next_request is None:
                 return response, await read_body(response)
-        finally:
-            await response.aclose()
         request = _redirected(request, response.next_request)
     raise ResponseRejected(f"{public_url(str(request.url))}: more than {REDIRECTS_MAX} redirects")
 

@@ -24,6 +24,7 @@ from windlass.handlers.http_exchange import (
     body_text,
     build_request,
     is_retryable,
+    opened,
     read_body,
     retry_after,
     shared_client,
@@ -177,17 +178,16 @@ class ChatExchange:
         reply = ChatReply(ctx, self._redact, log_lines=is_streamed)
         began = perf_counter()
         with translate_errors(self._params):
-            response = await client.send(build_request(client, self._params), stream=True)
             try:
-                ctx.meta["status"] = response.status_code
-                if not response.is_success:
-                    raise self._status_error(response, body_text(response, await read_body(response)))
-                if is_streamed and _EVENT_STREAM.match(response.headers.get("content-type", "")):
-                    await self._read_stream(response, reply)
-                else:
-                    reply.add(self._decode(await read_body(response)))
+                async with opened(client, build_request(client, self._params)) as response:
+                    ctx.meta["status"] = response.status_code
+                    if not response.is_success:
+                        raise self._status_error(response, body_text(response, await read_body(response)))
+                    if is_streamed and _EVENT_STREAM.match(response.headers.get("content-type", "")):
+                        await self._read_stream(response, reply)
+                    else:
+                        reply.add(self._decode(await read_body(response)))
             finally:
-                await response.aclose()
                 reply.end_line()
                 ctx.meta["latency_seconds"] = round(perf_counter() - began, 6)
                 if reply.model or reply.usage:

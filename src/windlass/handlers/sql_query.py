@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, Raw
 
 from windlass.core.errors import FatalError, ParamsInvalid
+from windlass.core.report_limits import INTEGER_MAX, INTEGER_MIN
 from windlass.core.templates.json_values import available
 
 QUERY_CHARS_MAX = 1 << 20
@@ -41,7 +42,6 @@ RowsMax = Annotated[
 ]
 Timeout = Annotated[float, Meta(gt=0, description="seconds, at most the node's own timeout")]
 
-_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 # Strings, comments and casts, in which a colon does not start a param; then the param itself.
 _TOKENS = re.compile(
     r"'(?:[^']|'')*'"
@@ -153,7 +153,7 @@ def to_json(value: object) -> object:
     match value:
         case None | bool() | str():
             return value
-        case int() if not _INT_MIN <= value <= _INT_MAX:
+        case int() if not INTEGER_MIN <= value <= INTEGER_MAX:
             return str(value)
         case float() if not math.isfinite(value):
             return _NON_FINITE[str(value)]

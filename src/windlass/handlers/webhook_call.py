@@ -24,19 +24,17 @@ from windlass.core.webhooks import (
 )
 from windlass.handlers.config import HandlerConfig
 from windlass.handlers.http_exchange import (
-    BODY_BYTES_MAX,
     body_text,
-    build_request,
-    read_body,
+    send_once,
     shared_client,
     status_error,
-    translate_errors,
 )
 from windlass.handlers.requests import HttpParams, WebhookMessage
 from windlass.ports.handler import Context
 
 RESPONSE_CHARS_MAX = 1_000
 ERROR_CHARS_MAX = 1_000
+# A larger response is not parsed.
 RESPONSE_BYTES_MAX = 64 << 10
 
 
@@ -111,12 +109,7 @@ async def _send(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.
     try:
         # The client's own timeout applies to each read: a receiver that responds slowly could exceed it many times.
         async with asyncio.timeout(params.timeout_seconds):
-            with translate_errors(params):
-                response = await client.send(build_request(client, params), stream=True)
-                try:
-                    return response, await read_body(response)
-                finally:
-                    await response.aclose()
+            return await send_once(client, params)
     except TimeoutError:
         url = public_url(params.url)
         raise ResponseTimeout(f"POST {url}: no response within {params.timeout_seconds:g} s") from None
@@ -124,7 +117,7 @@ async def _send(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.
 
 def _response_value(body: bytes, text: str) -> Any:
     """Return a small JSON response as a value, since conditions may use it; otherwise the beginning of the text."""
-    if len(body) > min(RESPONSE_BYTES_MAX, BODY_BYTES_MAX):
+    if len(body) > RESPONSE_BYTES_MAX:
         return text[:RESPONSE_CHARS_MAX]
     if not body.strip():
         return None

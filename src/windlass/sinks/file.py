@@ -105,8 +105,10 @@ class FileSink:
 def _format(options: FileOptions) -> Format:
     name = options.format or _EXTENSIONS.get(Path(options.path).suffix.lower())
     if name is None:
-        known = ", ".join(_EXTENSIONS)
-        raise OptionsInvalid(f"unknown file format: {options.path}; use one of {known}, or set format to jsonl or csv")
+        extensions, formats = ", ".join(_EXTENSIONS), ", ".join(_FORMATS)
+        raise OptionsInvalid(
+            f"unknown file format: {options.path}; use one of {extensions}, or set format to one of {formats}"
+        )
     return _FORMATS[name]
 
 

@@ -1,11 +1,11 @@
 """Sends outputs to an HTTP endpoint, with the task's identity in a header so that the server can detect repeats."""
 
-import re
 from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
 from windlass.core.changes import SinkSpec
+from windlass.core.durations import DURATION_RULE, parse_duration
 from windlass.ports.sender import OutgoingRequest, Sender
 from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import OptionsInvalid, RowSource, as_list, json_text, options_of, parse_output, value_at
@@ -13,9 +13,6 @@ from windlass.sinks.rows import OptionsInvalid, RowSource, as_list, json_text, o
 TIMEOUT_SECONDS = 30.0
 TIMEOUT_SECONDS_MAX = 3_600.0
 IDEMPOTENCY_HEADER = "Idempotency-Key"
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(ms|s|m|h)?", re.ASCII)
-_UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, None: 1.0}
 
 
 class HttpSinkOptions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,14 +59,9 @@ def _body(output: Raw, source: RowSource) -> tuple[str, int]:
 
 
 def _seconds(timeout: float | str) -> float:
-    seconds = _parse_duration(str(timeout))
+    seconds = parse_duration(timeout)
+    if seconds is None:
+        raise OptionsInvalid(f"invalid timeout: {timeout!r}; {DURATION_RULE}")
     if not 0 < seconds <= TIMEOUT_SECONDS_MAX:
-        raise OptionsInvalid(f"invalid timeout: {timeout!r}; write seconds or '500ms', '10s', '5m', up to an hour")
+        raise OptionsInvalid(f"timeout out of range: {timeout!r}; must be above 0 and at most an hour")
     return seconds
-
-
-def _parse_duration(text: str) -> float:
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        return 0.0
-    return float(match[1]) * _UNIT_SECONDS[match[2]]

@@ -4,7 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.errors import InputInvalid
+from windlass.core.fields import ID_RULE
 from windlass.core.templates.json_values import kind_of
 from windlass.core.templates.template import templates_parsed
 from windlass.spec.checks.edges import build_graph, check_reachability
@@ -15,9 +17,7 @@ from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinit
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import is_object
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     ID,
-    ID_RULE,
     Section,
     choice,
     duration,

@@ -12,6 +12,8 @@ the files are loaded. These tokens are replaced:
 - `{in_texts :ids}`, `{in_integers :numbers}`: whether a value is in a list.
 - `{job_filter}`: whether a job has the values of all fields of `JobSelection` but its workflow.
 - `{job_filter_is_unset}`: whether none of these values is set.
+- `{in_flight_columns}`: the columns of a node that has no row, from an entry of `events.in_flight`.
+- `{iteration_state_columns}`: the columns of an iteration, with null for its large values.
 - `{greatest}`: the function that returns the largest of its arguments.
 """
 

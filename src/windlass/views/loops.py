@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,6 +17,10 @@ from windlass.wire import IterationView, LoopView, instant
 
 # Rows read at once; each may contain an output of a quarter of a megabyte.
 ROWS_READ_MAX = 100
+
+# A ready iteration is dispatched in the same step, so that state is never stored.
+IterationStatus = Literal["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
+ITERATION_STATES: tuple[str, ...] = get_args(IterationStatus)
 
 
 class StoredLoop(Struct, frozen=True):

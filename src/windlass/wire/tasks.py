@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
+from windlass.core.durations import Duration
 from windlass.core.fields import Id, whole
 from windlass.wire.values import null
 
@@ -40,7 +41,6 @@ AttemptNumber = Annotated[int, Meta(ge=0, le=10**9)]
 Index = Annotated[int, Meta(ge=0, le=10**9)]
 DurationMs = Annotated[float, Meta(ge=0, le=DURATION_MS_MAX)]
 Wait = Annotated[float, Meta(ge=0, le=CLAIM_WAIT_SECONDS_MAX)]
-WaitText = Annotated[str, Meta(pattern=whole(r"[0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m)?"), max_length=20)]
 
 
 class ClaimRequest(Struct, frozen=True):
@@ -51,7 +51,7 @@ class ClaimRequest(Struct, frozen=True):
         default_factory=lambda: ["default"]
     )
     max_tasks: Annotated[int, Meta(ge=1, le=TASKS_MAX)] = 1
-    wait: Wait | WaitText = 0.0
+    wait: Wait | Duration = 0.0
 
 
 class ClaimedSinkView(Struct, frozen=True):

@@ -73,9 +73,10 @@ class Executor:
             self._launch(attempt)
 
     def cancel(self, task_id: str) -> bool:
-        """Stop an attempt whose job no longer needs it; return false if it is not running here."""
+        """Stop an attempt whose job no longer needs it; return false if it was not running here."""
+        was_running = task_id in self.running
         self._stop(task_id, cancelled())
-        return task_id in self.running
+        return was_running
 
     def reject(self, task: Task) -> None:
         """Report a task as cancelled that was never started."""

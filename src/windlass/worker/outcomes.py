@@ -13,18 +13,23 @@ from msgspec import Raw
 from windlass.core.changes import Task
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.core.report_limits import (
+    ERROR_MESSAGE_CHARS_MAX,
+    INTEGER_MAX,
+    INTEGER_MIN,
+    META_BYTES_MAX,
+    shortened_traceback,
+)
+from windlass.core.text import shortened
 from windlass.ports.handler import Handler
+from windlass.ports.task_params import PARAMS_INVALID
 
-META_BYTES_MAX = 64 * 1024
-MESSAGE_CHARS_MAX = 4096
-TRACEBACK_CHARS_MAX = 8192
 NAMES_LISTED_MAX = 5
 PATH_CHARS_MAX = 200
 
 TIMEOUT = "timeout"
 CANCELLED = "cancelled"
 OUTPUT_INVALID = "output_invalid"
-PARAMS_INVALID = "params_invalid"
 HANDLER_NOT_FOUND = "handler_not_found"
 
 # The encoder silently accepts NaN (as null), numeric keys (as strings) and integers beyond 64 bits. Only an output
@@ -32,7 +37,6 @@ HANDLER_NOT_FOUND = "handler_not_found"
 # searches: 1.6 us for an output of 200 bytes and 180 us for 60 KB; a regular expression takes 8 us and 2.4 ms (timeit).
 _DIGITS_TO_ZERO = bytes.maketrans(b"{123456789.-", b",00000000000")
 _LONG_INTEGER = b"0" * 19
-_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _ADVICE = "store the data elsewhere and return a reference, or raise the setting artifacts.bytes_max"
 _CLEAN_TYPES = frozenset({str, bool})
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,7 +72,7 @@ def _encode_meta(meta: Mapping[str, Any] | None) -> Raw | None:
 
 def error_of(error: BaseException) -> TaskError:
     """Convert an exception to the error that is reported. Unknown exceptions are retryable."""
-    message = bounded(text_of(error), MESSAGE_CHARS_MAX)
+    message = shortened(text_of(error), ERROR_MESSAGE_CHARS_MAX)
     if isinstance(error, ParamsInvalid):
         return TaskError(PARAMS_INVALID, message, retryable=False)
     if not isinstance(error, RetryableError | FatalError):
@@ -91,7 +95,7 @@ def handler_not_found(name: str, known: Iterable[str]) -> Failed:
     if nearest:
         hint = f"did you mean {' or '.join(map(repr, nearest))}?"
     message = f"unknown handler: {name!r}; {hint}"
-    return Failed(TaskError(HANDLER_NOT_FOUND, bounded(message, MESSAGE_CHARS_MAX), retryable=False))
+    return Failed(TaskError(HANDLER_NOT_FOUND, shortened(message, ERROR_MESSAGE_CHARS_MAX), retryable=False))
 
 
 def call_handler(handler: Handler, params: Raw | bytes, context: object) -> Any:
@@ -167,7 +171,7 @@ def _is_clean(value: object) -> bool:
 def _is_clean_scalar(value: object) -> bool:
     kind = type(value)
     if kind is int:
-        return _INT_MIN <= cast("int", value) <= _INT_MAX
+        return INTEGER_MIN <= cast("int", value) <= INTEGER_MAX
     if kind is float:
         return math.isfinite(cast("float", value))
     # Subclasses of these types are checked by the slow walk.
@@ -216,7 +220,7 @@ def _fault(item: object) -> str:
         return _key_fault(cast("dict[object, object]", item))
     if isinstance(item, float) and not math.isfinite(item):
         return f"{item} has no JSON equivalent; use null"
-    if isinstance(item, int) and not _INT_MIN <= item <= _INT_MAX:
+    if isinstance(item, int) and not INTEGER_MIN <= item <= INTEGER_MAX:
         return "an integer beyond 64 bits; return it as a string"
     if isinstance(item, str) and _SURROGATE.search(item):
         return f"{ascii(item)[:100]} has a lone surrogate; decode the text correctly"
@@ -226,10 +230,7 @@ def _fault(item: object) -> str:
 def trace_of(error: BaseException) -> str:
     """Return the traceback; only the end of a long one."""
     text = "".join(traceback.format_exception(error))
-    text = text.encode("utf-8", "backslashreplace").decode()
-    if len(text) <= TRACEBACK_CHARS_MAX:
-        return text
-    return "…" + text[1 - TRACEBACK_CHARS_MAX :]
+    return shortened_traceback(text.encode("utf-8", "backslashreplace").decode())
 
 
 def text_of(error: BaseException) -> str:
@@ -239,13 +240,6 @@ def text_of(error: BaseException) -> str:
     except Exception as broken:  # user code: an exception's __str__
         text = f"(message not available: {type(broken).__name__} in __str__)"
     return text.encode("utf-8", "backslashreplace").decode()
-
-
-def bounded(text: str, chars_max: int) -> str:
-    """Return the text; only the beginning of a long one."""
-    if len(text) <= chars_max:
-        return text
-    return text[: chars_max - 1] + "…"
 
 
 def _seconds(value: object) -> float | None:

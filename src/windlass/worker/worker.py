@@ -19,6 +19,7 @@ from windlass.worker.context import LogSink, SharedResources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.large_values import LargeValues
+from windlass.worker.outbox import Outbox
 from windlass.worker.report_cache import ReportCache
 from windlass.worker.running_attempt import ExecutorContext
 
@@ -101,10 +102,9 @@ class Worker:
         self._executor = Executor(self._context)
         self._duties: list[asyncio.Task[None]] = []
         self._report_cache = ReportCache()
-        self._reports: list[TaskReport] = []
-        self._reporting: list[TaskReport] = []
-        self._started_messages: list[tuple[int, TaskStarted]] = []
-        self._handed_back_ids: list[str] = []
+        self._reports = Outbox[TaskReport]()
+        self._started_messages = Outbox[tuple[int, TaskStarted]]()
+        self._handed_back_ids = Outbox[str]()
         # Claimed by this worker and not started yet.
         self._claimed_ids: Sequence[str] = ()
         self._cancelled_early: OrderedDict[str, None] = OrderedDict()
@@ -153,7 +153,7 @@ class Worker:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 await self._flush()
         except TimeoutError:
-            log.warning("worker %s stops with %d unreported outcomes", self._worker_id, self._unreported)
+            log.warning("worker %s stops with %d unreported outcomes", self._worker_id, len(self._reports))
         finally:
             await self._close(others)
 
@@ -189,7 +189,7 @@ class Worker:
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _take(self) -> None:
-        free = min(self._concurrency - self.running, REPORTS_MAX - self._unreported)
+        free = min(self._concurrency - self.running, REPORTS_MAX - len(self._reports))
         if free <= 0:
             self._has_slot.clear()
             await self._has_slot.wait()
@@ -224,28 +224,26 @@ class Worker:
             self._executor.start(task)
 
     async def _report(self) -> None:
-        if not (self._reporting or self._reports or self._started_messages or self._handed_back_ids):
+        if not (self._reports or self._started_messages or self._handed_back_ids):
             self._flushed.set()
             self._has_reports.clear()
             await self._has_reports.wait()
         if self._started_messages:
             await self._send_started()
         if self._handed_back_ids:
-            await self._broker.return_tasks(self._worker_id, self._handed_back_ids)
-            self._handed_back_ids = []
-        if not self._reporting:
-            self._reporting, self._reports = self._reports, []
-        if self._reporting:
-            await self._broker.finish(self._worker_id, self._reporting)
-            self._reporting = []
+            await self._broker.return_tasks(self._worker_id, self._handed_back_ids.next_batch())
+            self._handed_back_ids.sent()
+        if self._reports:
+            await self._broker.finish(self._worker_id, self._reports.next_batch())
+            self._reports.sent()
 
     async def _send_started(self) -> None:
-        started, self._started_messages = self._started_messages, []
         by_shard: defaultdict[int, list[Message]] = defaultdict(list)
-        for shard, message in started:
+        for shard, message in self._started_messages.next_batch():
             by_shard[shard].append(message)
         for shard, messages in by_shard.items():
             await self._broker.send(shard, messages)
+        self._started_messages.sent()
 
     async def _beat(self) -> None:
         if self._heartbeat is None:
@@ -256,7 +254,8 @@ class Worker:
 
     def _task_ids(self) -> list[str]:
         """Return the ids of all tasks of this worker; each part is copied at once for the heartbeat thread."""
-        unreported = [report.task_id for report in (*self._reporting, *self._reports)]
+        # In this order: a report that moves to the batch meanwhile is listed twice instead of not at all.
+        unreported = [report.task_id for report in (*self._reports.waiting, *self._reports.sending)]
         return [*list(self._executor.running), *self._claimed_ids, *unreported]
 
     def _hand_back(self, task_ids: Sequence[str]) -> None:
@@ -273,30 +272,26 @@ class Worker:
     async def _flush(self) -> None:
         report = self._duties[1]
         # When all tasks were cancelled at once, the reporting task has ended too.
-        while (self._unreported or self._handed_back_ids) and not report.done():
+        while (self._reports or self._handed_back_ids) and not report.done():
             self._flushed.clear()
             self._has_reports.set()
             await self._flushed.wait()
-
-    @property
-    def _unreported(self) -> int:
-        return len(self._reports) + len(self._reporting)
 
     def _finished(self, report: TaskReport) -> None:
         self._report_cache.add(report)
         self._queue_report(report)
 
     def _queue_report(self, report: TaskReport) -> None:
-        self._reports.append(report)
+        self._reports.waiting.append(report)
         self._has_reports.set()
         self._has_slot.set()
 
     def _started(self, messages: list[tuple[int, TaskStarted]]) -> None:
-        self._started_messages.extend(messages)
+        self._started_messages.waiting.extend(messages)
         self._has_reports.set()
 
     def _handed_back(self, task_id: str) -> None:
-        self._handed_back_ids.append(task_id)
+        self._handed_back_ids.waiting.append(task_id)
         self._has_reports.set()
         self._has_slot.set()
 

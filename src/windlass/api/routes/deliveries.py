@@ -9,13 +9,13 @@ from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.optional_values import given
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import DELIVERY_ID, Cursor, path_text, read_query, reject_query
 from windlass.api.state import ApiState
 from windlass.core.fields import Id
 from windlass.core.runs.rows import DeliveryRow
 from windlass.ports.store.runs import DeliveryFilter, RunStore
+from windlass.views.pagination import delivery_page
 from windlass.views.runs import delivery_view
 from windlass.wire import DeliveryView, Page, RedeliveryView
 
@@ -47,17 +47,13 @@ class DeliveryRoutes:
     async def list(self, request: Request) -> Response:
         """List deliveries, newest first."""
         query = read_query(request, DeliveriesQuery)
-        rows = await self._store.deliveries(
-            DeliveryFilter(
-                workflow_id=given(query.workflow_id),
-                job_id=given(query.job_id),
-                outcome=given(query.outcome),
-                before=decode_cursor(query.cursor, tuple[int, str]),
-                limit=query.limit + 1,
-            )
+        wanted = DeliveryFilter(
+            workflow_id=given(query.workflow_id),
+            job_id=given(query.job_id),
+            outcome=given(query.outcome),
+            limit=query.limit,
         )
-        page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor((row.sent_at, row.delivery_id)))
-        return json_response(Page([delivery_view(row) for row in page], next_cursor))
+        return json_response(await delivery_page(self._store, wanted, given(query.cursor)))
 
     async def show(self, request: Request) -> Response:
         """Show a delivery."""

@@ -9,13 +9,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
-from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import Flag, Number, path_id, read_query
 from windlass.api.state import ApiState
 from windlass.core.events import Event
 from windlass.ports.store import Store
 from windlass.views.events import EventRenderer
+from windlass.views.pagination import paginate
 from windlass.wire import EventView, Page
 
 TAG = "events"

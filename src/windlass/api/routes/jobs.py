@@ -10,28 +10,29 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
+from windlass.api.optional_values import given
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
 from windlass.api.requests import (
     Cursor,
-    Duration,
     Flag,
-    parse_duration,
     path_id,
+    read_duration,
     read_json,
     read_query,
     reject_query,
 )
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
+from windlass.core.durations import Duration
 from windlass.core.fields import Id, whole
-from windlass.core.jobs import JobRecord, JobSelection
+from windlass.core.jobs import JobSelection
 from windlass.core.submit_request import rerun_request
 from windlass.ports.store.jobs import JobFilter
 from windlass.views.job_detail import node_views, nodes_in_order, output_values, result_data
 from windlass.views.jobs import job_view
 from windlass.views.outputs import NULL, OutputReader
+from windlass.views.pagination import job_page
 from windlass.wire import CancelRequest, JobView, Page, SubmittedView
 
 TAG = "jobs"
@@ -78,23 +79,15 @@ class JobRoutes:
     async def list(self, request: Request) -> Response:
         """List jobs, newest first, without results."""
         query = read_query(request, JobsQuery)
-        rows = await self._state.store.jobs.list(
-            JobFilter(
-                before=decode_cursor(query.cursor, tuple[int, str]),
-                limit=query.limit + 1,
-                search=query.search or None,
-                **query.selected(),
-            )
-        )
-        page, next_cursor = paginate(rows, query.limit, _cursor)
-        return json_response(Page([job_view(job) for job in page], next_cursor))
+        wanted = JobFilter(limit=query.limit, search=given(query.search), **query.selected())
+        return json_response(await job_page(self._state.store.jobs, wanted, given(query.cursor)))
 
     async def show(self, request: Request) -> Response:
         """Show a job, with `wait` once it has finished or the time is over."""
         query = read_query(request, JobQuery)
         job_id = path_id(request, "job_id")
         if query.wait is not UNSET:
-            seconds = parse_duration(query.wait, "wait", WAIT_SECONDS_MAX)
+            seconds = read_duration(query.wait, "wait", WAIT_SECONDS_MAX)
             # Only wait for a job that exists and is not finished.
             if seconds > 0 and not (await self._state.store.jobs.get(job_id)).state.is_final:
                 await self._wait(job_id, seconds)
@@ -154,10 +147,6 @@ class JobRoutes:
         reject_query(request)
         job = await self._state.store.jobs.get(path_id(request, "job_id"))
         return submitted_response(await self._state.control.jobs.submit(rerun_request(job.spec)))
-
-
-def _cursor(job: JobRecord) -> str:
-    return encode_cursor((job.spec.created_at, job.spec.job_id))
 
 
 def routes(state: ApiState) -> list[Route]:

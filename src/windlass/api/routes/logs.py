@@ -20,7 +20,6 @@ from windlass.api.event_stream import (
 )
 from windlass.api.operations import EVENT_STREAM, Operation, json_response, route
 from windlass.api.optional_values import given
-from windlass.api.pagination import paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import Limit, Number, path_id, read_query
 from windlass.api.state import ApiState
@@ -29,13 +28,14 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.ports.store.logs import LogFilter, StoredLog
 from windlass.views.jobs import log_view
+from windlass.views.pagination import paginate
 from windlass.wire import LogView, Page
 
 TAG = "logs"
 PAGE = 500
 # New lines are not notified, so a stream polls: often while lines arrive, rarely while none do.
-POLL_SECONDS_MIN = 0.1
-POLL_SECONDS_MAX = 1.0
+LOG_POLL_SECONDS_MIN = 0.1
+LOG_POLL_SECONDS_MAX = 1.0
 # The last lines of a job may be stored shortly after it has finished.
 LAST_LINES_SECONDS = 0.5
 
@@ -116,7 +116,7 @@ def routes(state: ApiState) -> list[Route]:
 
 async def log_events(state: ApiState, selection: JobLogLines, after: int) -> AsyncGenerator[bytes]:
     """Yield all lines after a number, each once and in order, until the job has finished and its lines are stored."""
-    poll_seconds, idle_seconds = POLL_SECONDS_MIN, 0.0
+    poll_seconds, idle_seconds = LOG_POLL_SECONDS_MIN, 0.0
     with state.control.jobs.subscribe(selection.job_id) as changed:
         while True:
             changed.clear()
@@ -124,7 +124,7 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
             remaining = _seconds_until_complete(state, await state.store.jobs.get(selection.job_id))
             while lines := await selection.read(state, after, PAGE):
                 after = lines[-1].log_id
-                poll_seconds, idle_seconds = POLL_SECONDS_MIN, 0.0
+                poll_seconds, idle_seconds = LOG_POLL_SECONDS_MIN, 0.0
                 yield b"".join([format_event(line.log_id, "log", log_view(line)) for line in lines])
             if remaining == 0.0:
                 return
@@ -132,9 +132,9 @@ async def log_events(state: ApiState, selection: JobLogLines, after: int) -> Asy
                 await asyncio.sleep(remaining)
                 continue
             if await wait_for(changed, poll_seconds):
-                poll_seconds = POLL_SECONDS_MIN
+                poll_seconds = LOG_POLL_SECONDS_MIN
             idle_seconds += poll_seconds
-            poll_seconds = min(poll_seconds * 2, POLL_SECONDS_MAX)
+            poll_seconds = min(poll_seconds * 2, LOG_POLL_SECONDS_MAX)
             if idle_seconds >= HEARTBEAT_SECONDS:
                 idle_seconds = 0.0
                 yield HEARTBEAT

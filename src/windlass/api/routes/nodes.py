@@ -1,6 +1,6 @@
 """Routes of a job's nodes, their iterations, outputs and params."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from starlette.requests import Request
@@ -9,7 +9,6 @@ from starlette.routing import Route
 
 from windlass.api.operations import JSON, Operation, json_response, route
 from windlass.api.optional_values import given
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.rendered_params import ParamsQuery, ParamsRenderer
 from windlass.api.requests import Cursor, Limit, Number, path_id, read_query, reject_query
@@ -20,8 +19,16 @@ from windlass.core.errors import NotFound
 from windlass.core.plan import Plan
 from windlass.views.job_detail import node_views, nodes_in_order, output_values
 from windlass.views.jobs import pending_node
-from windlass.views.loops import ROWS_READ_MAX, IterationSelection, iteration_row, iteration_views, stored_loop
+from windlass.views.loops import (
+    ROWS_READ_MAX,
+    IterationSelection,
+    IterationStatus,
+    iteration_row,
+    iteration_views,
+    stored_loop,
+)
 from windlass.views.outputs import OutputReader, read_output
+from windlass.views.pagination import decode_cursor, encode_cursor, paginate
 from windlass.wire import IterationView, NodeView, Page, ParamsView
 
 TAG = "jobs"
@@ -43,10 +50,7 @@ class NodesQuery(Struct, forbid_unknown_fields=True):
 class IterationsQuery(Struct, forbid_unknown_fields=True):
     """The filter and page of a list of iterations."""
 
-    status: (
-        Literal["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
-        | UnsetType
-    ) = UNSET
+    status: IterationStatus | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
     limit: Limit = ITERATIONS_PAGE
 
@@ -68,7 +72,7 @@ class NodeRoutes:
     async def list(self, request: Request) -> Response:
         """List nodes in the order of the plan."""
         query = read_query(request, NodesQuery)
-        first: int = decode_cursor(query.cursor, _Position) or 0
+        first: int = decode_cursor(given(query.cursor), _Position) or 0
         store = self._state.store
         job = await store.jobs.get(path_id(request, "job_id"))
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
@@ -96,7 +100,7 @@ class NodeRoutes:
     async def iterations(self, request: Request) -> Response:
         """List the iterations of a loop; a node without a loop has one."""
         query = read_query(request, IterationsQuery)
-        after: int | None = decode_cursor(query.cursor, _Position)
+        after: int | None = decode_cursor(given(query.cursor), _Position)
         plan, row = await self._plan_and_row(request)
         selection = IterationSelection(
             status=given(query.status),

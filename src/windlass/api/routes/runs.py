@@ -10,7 +10,6 @@ from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.optional_values import given
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
 from windlass.api.policy import Policy
 from windlass.api.requests import RUN_ID, Cursor, path_text, read_json, read_query, reject_query
 from windlass.api.state import ApiState
@@ -18,6 +17,7 @@ from windlass.core.fields import Id
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.states import RunState
 from windlass.ports.store.runs import RunFilter, RunStore
+from windlass.views.pagination import run_page
 from windlass.views.runs import run_view
 from windlass.wire import CancelRequest, Page, RunView
 
@@ -50,16 +50,8 @@ class RunRoutes:
     async def list(self, request: Request) -> Response:
         """List runs, newest slot first."""
         query = read_query(request, RunsQuery)
-        rows = await self._store.list(
-            RunFilter(
-                workflow_id=given(query.workflow_id),
-                state=given(query.state),
-                before=decode_cursor(query.cursor, tuple[int, str]),
-                limit=query.limit + 1,
-            )
-        )
-        page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor((row.scheduled_at, row.run_id)))
-        return json_response(Page([run_view(row) for row in page], next_cursor))
+        wanted = RunFilter(given(query.workflow_id), given(query.state), limit=query.limit)
+        return json_response(await run_page(self._store, wanted, given(query.cursor)))
 
     async def show(self, request: Request) -> Response:
         """Show a run."""

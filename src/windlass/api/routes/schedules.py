@@ -9,16 +9,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
+from windlass.api.optional_values import given
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
 from windlass.api.requests import Cursor, Limit, path_id, quoted, read_json, read_query, reject_query
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
-from windlass.core.errors import ScheduleNotFound
 from windlass.core.instants import parse_instant
 from windlass.core.runs.rows import ScheduleRow
-from windlass.ports.store.runs import RunStore, ScheduleFilter
+from windlass.ports.store.runs import RunStore
+from windlass.views.pagination import schedule_page
 from windlass.views.runs import next_slots_view, schedule_of, schedule_view
 from windlass.wire import (
     BackfillRequest,
@@ -67,17 +67,14 @@ class ScheduleRoutes:
     async def list(self, request: Request) -> Response:
         """List schedules by workflow id."""
         query = read_query(request, SchedulesQuery)
-        after: str | None = decode_cursor(query.cursor, str)
-        rows = await self._store.schedules(ScheduleFilter(after, query.limit + 1))
-        page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor(row.workflow_id))
-        views: list[ScheduleView] = []
-        for row in page:
-            try:
-                views.append(await self._view(row))
-            except ScheduleNotFound:
-                # The workflow was just deleted, or deployed without a schedule.
-                continue
-        return json_response(Page(views, next_cursor))
+        page = await schedule_page(
+            self._store,
+            self._state.control.plan,
+            limit=query.limit,
+            cursor=given(query.cursor),
+            now=self._state.clock.now(),
+        )
+        return json_response(page)
 
     async def show(self, request: Request) -> Response:
         """Show a schedule."""

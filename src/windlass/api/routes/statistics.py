@@ -26,7 +26,7 @@ SCANNED_MAX = 10_000
 MINUTES = 60
 MINUTES_MAX = 1_440
 ACTIVE_MAX = 50_000
-UNFINISHED_MAX = 100_000
+UNFINISHED_JOBS_MAX = 100_000
 
 
 class StatisticsQuery(Struct, forbid_unknown_fields=True):
@@ -82,7 +82,7 @@ class StatisticsRoutes:
         jobs = await overview.active_jobs(first_at, ACTIVE_MAX + 1)
         # In a thread: counting tens of thousands of jobs would block the event loop.
         buckets = await asyncio.to_thread(activity_buckets, jobs[:ACTIVE_MAX], first_at, interval, count)
-        unfinished = await overview.unfinished_count(UNFINISHED_MAX)
+        unfinished = await overview.unfinished_count(UNFINISHED_JOBS_MAX)
         return json_response(ActivityView(interval, buckets, unfinished, truncated=len(jobs) > ACTIVE_MAX))
 
 

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
-from windlass.api.requests import parse_duration, read_json, reject_query
+from windlass.api.requests import read_duration, read_json, reject_query
 from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.api.task_payload import prepare_claim
 from windlass.api.task_reports import (
@@ -81,10 +81,7 @@ class TaskRoutes:
         """Return tasks; wait for the first one as long as the worker wants."""
         reject_query(request)
         body = await read_json(request, self._claim_decoder)
-        if isinstance(body.wait, str):
-            seconds = parse_duration(body.wait, "wait", CLAIM_WAIT_SECONDS_MAX)
-        else:
-            seconds = float(body.wait)
+        seconds = read_duration(body.wait, "wait", CLAIM_WAIT_SECONDS_MAX)
         with self._claims.acquire():
             claims = await self._consume(body, seconds, request)
         try:

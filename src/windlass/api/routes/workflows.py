@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from windlass.api.operations import JSON, YAML, Operation, json_response, route
-from windlass.api.pagination import decode_cursor, encode_cursor, paginate
+from windlass.api.optional_values import given
 from windlass.api.policy import Policy
 from windlass.api.problems import HttpProblem, invalid, problem_item
 from windlass.api.requests import (
@@ -32,6 +32,7 @@ from windlass.core.errors import DefinitionInvalid, NotFound, Problem
 from windlass.ports.store.workflows import LATEST, AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
 from windlass.views.jobs import recent_job_view, warning_view, workflow_view
+from windlass.views.pagination import decode_cursor, encode_cursor, paginate
 from windlass.wire import AliasRequest, Page, RecentJobView, ValidationView, WorkflowView
 
 TAG = "workflows"
@@ -100,7 +101,7 @@ class WorkflowRoutes:
     async def list(self, request: Request) -> Response:
         """List workflows by id, each in its newest version."""
         query = read_query(request, WorkflowsQuery)
-        after: str | None = decode_cursor(query.cursor, str)
+        after: str | None = decode_cursor(given(query.cursor), str)
         rows = await self._state.store.workflows.list(WorkflowFilter(after, query.limit + 1))
         page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor(row.workflow_id))
         views = [workflow_view(row, await self._aliases(row), with_definition=False) for row in page]

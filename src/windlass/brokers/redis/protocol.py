@@ -1,6 +1,6 @@
 """Connections to a Redis server: the driver opens them, then bytes are written and parsed here directly.
 
-Reading and writing through the driver takes several times as long as everything else an engine does for a task.
+The driver's own reading and writing is avoided because an engine does both for every task.
 """
 
 import asyncio

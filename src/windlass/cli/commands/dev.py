@@ -25,7 +25,7 @@ from windlass.factory import build_handlers
 from windlass.server import Server
 from windlass.settings import Settings, load_settings, mask_secrets
 
-POLL_SECONDS = 1.0
+FOLDER_POLL_SECONDS = 1.0
 
 
 @click.command()
@@ -105,7 +105,7 @@ async def _run_job(url: str, workflow_id: str) -> None:
 async def _apply_changes(server: Server, modules: "HandlerModules", deployer: Deployer) -> None:
     """Poll for changes until cancelled."""
     while True:
-        await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(FOLDER_POLL_SECONDS)
         if await asyncio.to_thread(modules.have_changed):
             modules.reload(server)
         await deployer.deploy_changes(server)

@@ -7,14 +7,15 @@ import click
 
 from windlass.cli.exit_codes import COMPLETED, FAILED
 from windlass.cli.follow import follow_job
-from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, read_jobs
+from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, ServerJobs, read_jobs
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
 from windlass.cli.output.console import console, print_json, print_json_line
 from windlass.cli.output.job_tables import print_events, print_iterations, print_job, print_jobs, print_log
 from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
-from windlass.core.states import NODE_STATES, JobStatus
+from windlass.core.states import JobStatus
+from windlass.views.loops import ITERATION_STATES
 from windlass.wire import EventView, IterationView, JobView, LogView, Page
 
 Item = TypeVar("Item")
@@ -23,8 +24,6 @@ JOBS_MAX = 1_000
 EVENTS_MAX = 100_000
 LOG_LINES_MAX = 1_000_000
 ITERATIONS_MAX = 1_000_000
-# A ready iteration is dispatched in the same step, so this state is never stored.
-ITERATION_STATES = sorted(NODE_STATES.keys() - {"ready"})
 
 
 @click.group()
@@ -88,7 +87,7 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--status", type=click.Choice(ITERATION_STATES), help="Only iterations with this status.")
+@click.option("--status", type=click.Choice(sorted(ITERATION_STATES)), help="Only iterations with this status.")
 @click.option("--limit", type=click.IntRange(1, ITERATIONS_MAX), default=1_000, show_default=True)
 def list_iterations(
     job_id: str,
@@ -243,7 +242,7 @@ def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
     """
 
     async def watch(client: Client) -> int:
-        watched = job_id or await _newest_job_on_server(client)
+        watched = job_id or await _newest_job(ServerJobs(client))
         if not as_json:
             return await follow_job(client, watched, as_json=False)
         async for event in client.jobs.watch(watched):
@@ -272,16 +271,9 @@ async def _newest_job(source: JobSource) -> str:
     return page.items[0].job_id
 
 
-async def _newest_job_on_server(client: Client) -> str:
-    page = await client.jobs.page(limit=1)
-    if not page.items:
-        raise JobNotFound(f"no jobs found on {client.url}; start one with `windlass trigger WORKFLOW`")
-    return page.items[0].job_id
-
-
 async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
     out = console()
-    followed = job_id or await _newest_job_on_server(client)
+    followed = job_id or await _newest_job(ServerJobs(client))
     async for line in client.jobs.follow_logs(
         followed, node=selection.node, attempt=selection.attempt, index=selection.index
     ):

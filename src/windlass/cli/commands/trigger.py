@@ -13,6 +13,7 @@ from windlass.cli.output.console import print_json
 from windlass.cli.server_address import call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import InputInvalid
+from windlass.core.fields import PRIORITY_MAX, PRIORITY_MIN
 from windlass.wire import SubmittedView
 
 
@@ -30,7 +31,13 @@ def _parse_version(_context: click.Context, _option: click.Parameter, version: s
     "--version", metavar="VERSION", callback=_parse_version, help="Version number or alias (default: latest)."
 )
 @IDEMPOTENCY_KEY
-@click.option("--priority", type=click.IntRange(-1_000, 1_000), default=0, show_default=True, help="Higher first.")
+@click.option(
+    "--priority",
+    type=click.IntRange(PRIORITY_MIN, PRIORITY_MAX),
+    default=0,
+    show_default=True,
+    help="Higher first.",
+)
 @click.option("--wait", is_flag=True, help="Follow the job until it finishes and print its result, as `run` does.")
 @SERVER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from windlass.core.durations import DURATION_RULE, parse_duration
 from windlass.core.errors import ParamsInvalid
 from windlass.handlers.container.config import Runtime
 
@@ -15,10 +16,8 @@ Quantity = str | int | float
 # What a kubelet keeps of a termination message; the same for processes, so that both runtimes behave alike.
 RESULT_BYTES_MAX = 4096
 _QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(|k|[KMGTPE]i?)", re.ASCII)
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)?", re.ASCII)
 _FACTORS = {"": 1, "k": 1000, **{unit: 1000**power for power, unit in enumerate("KMGTPE", 1)},
             **{f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", 1)}}  # fmt: skip
-_SECONDS = {None: 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 class EnvVarSource(Struct, frozen=True, forbid_unknown_fields=True):
@@ -109,7 +108,10 @@ class ContainerParams(Struct, frozen=True, kw_only=True):
     ] = None
     labels: Annotated[dict[str, str], Meta(description="labels of the Job and its pod")] = {}
     annotations: Annotated[dict[str, str], Meta(description="annotations of the Job and its pod")] = {}
-    start_timeout: Annotated[Quantity | None, Meta(description="how long the container may take to start")] = None
+    start_timeout: Annotated[
+        Quantity | None,
+        Meta(description="how long the container may take to start: a [duration](language.md#durations)"),
+    ] = None
     pod_spec: Annotated[
         dict[str, Any] | None, Meta(description="a whole pod spec, if `kubernetes.allow_pod_spec` allows it")
     ] = None
@@ -142,10 +144,10 @@ def parse_bytes(quantity: Quantity, place: str) -> int:
 
 def parse_seconds(duration: Quantity, place: str) -> float:
     """Convert a duration of the workflow language to seconds."""
-    found = _DURATION.fullmatch(str(duration))
-    if found is None or float(found[1]) <= 0:
-        raise ParamsInvalid(f"invalid duration in {place}: {duration!r}; write 90, 90s, 5m or 1h")
-    return float(found[1]) * _SECONDS[found[2]]
+    seconds = parse_duration(duration)
+    if seconds is None or seconds <= 0:
+        raise ParamsInvalid(f"invalid duration in {place}: {duration!r}; {DURATION_RULE}")
+    return seconds
 
 
 def parse_result(message: str, last_line: str) -> Any:

@@ -1,6 +1,5 @@
 """Readers of single values: each returns the value, or records a problem and raises Unreadable."""
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeGuard, TypeVar, cast
@@ -8,21 +7,18 @@ from typing import Any, TypeGuard, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from windlass.core.durations import DAY_SECONDS, DURATION_RULE, format_duration, parse_duration
 from windlass.core.errors import TemplateInvalid
+from windlass.core.fields import ID_PATTERN
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import is_array, is_integer, is_object, walk
 
-ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
-ID_RULE = "use 1 to 128 letters, digits, _ and -"
+ID = re.compile(ID_PATTERN)
 QUEUE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-DURATION_RULE = "write a number of seconds, or 500ms, 10s, 5m, 2h, 1d"
 
-DAY_SECONDS = 86400.0
 DURATION_SECONDS_MAX = 365 * DAY_SECONDS
 TEXT_MAX = 10_000
 DOTTED_KEYS_MAX = 32
@@ -186,29 +182,6 @@ def _parse_number(value: object) -> float | None:
     if is_integer(value) or isinstance(value, float):
         return float(value)
     return None
-
-
-def parse_duration(value: object) -> float | None:
-    """Return the seconds of a duration; None if the value is not a duration."""
-    if isinstance(value, str):
-        match = _DURATION.fullmatch(value)
-        if match is None:
-            return None
-        return float(match[1]) * _UNITS[match[2]]
-    seconds = _parse_number(value)
-    if seconds is None or not math.isfinite(seconds):
-        return None
-    return seconds
-
-
-def format_duration(seconds: float) -> str:
-    """Write a duration in the largest unit that divides it."""
-    if seconds == 0:
-        return "0s"
-    for unit in ("d", "h", "m", "s"):
-        if seconds % _UNITS[unit] == 0:
-            return f"{seconds / _UNITS[unit]:g}{unit}"
-    return f"{seconds / _UNITS['ms']:g}ms"
 
 
 _INTEGER = _Quantity("an integer", _parse_integer, str, "must be an integer")

@@ -5,13 +5,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.plan import DEFAULT_ELEMENT, LoopPlan
 from windlass.core.templates.json_values import shown
 from windlass.core.templates.template import Template, compile_template, is_template
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_array, is_object
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     NAME,
     Section,
     build,

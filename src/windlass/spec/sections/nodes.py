@@ -5,6 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from windlass.core.durations import DAY_SECONDS
+from windlass.core.fields import ID_RULE, PRIORITY_MAX, PRIORITY_MIN
 from windlass.core.plan import NodeKind, RetryOnError
 from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
@@ -14,9 +16,7 @@ from windlass.spec.definition import NodeDefinition
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import entries, is_array, is_object
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     ID,
-    ID_RULE,
     QUEUE,
     Read,
     Section,
@@ -45,7 +45,6 @@ NODE_SOURCES: Mapping[str, str] = {
 # The key with the id of a node in a list.
 LIST_ID_KEYS: Mapping[str | int, str] = {"nodes": "id", "steps": "step", "workflow": "step"}
 NODES_MAX = 250_000
-PRIORITY_MAX = 1_000
 
 # Further spellings of keys.
 ALIASES: Mapping[str, str] = {
@@ -77,7 +76,7 @@ SYNONYMS: Mapping[str, str] = {
 SHARED: Mapping[str, Read] = {
     "queue": matching(QUEUE, "queue name", "use 1 to 64 letters, digits, _, - and ."),
     "timeout_seconds": duration(0.001, 30 * DAY_SECONDS),
-    "priority": integer(-PRIORITY_MAX, PRIORITY_MAX),
+    "priority": integer(PRIORITY_MIN, PRIORITY_MAX),
     "allow_failure": read_boolean,
     "retry": read_retry,
 }

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.plan import Backoff, Collect, RetryOnError, RetryOnSuccess
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_integer, is_object
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     Section,
     build,
     choice,

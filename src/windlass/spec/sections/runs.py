@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from windlass.core.durations import DAY_SECONDS
+from windlass.core.fields import ID_RULE
 from windlass.core.runs.rules import (
     NO_CONSTRAINTS,
     Action,
@@ -21,9 +23,7 @@ from windlass.spec.definition import IncomingHookDefinition
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_integer
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     ID,
-    ID_RULE,
     NAME,
     Read,
     Section,

@@ -4,13 +4,13 @@ import re
 from datetime import datetime
 from zoneinfo import available_timezones
 
+from windlass.core.durations import DAY_SECONDS
 from windlass.core.errors import ScheduleInvalid
 from windlass.core.runs.cron import MACROS, check_cron, check_zone
 from windlass.core.templates.json_values import shown
 from windlass.spec.definition import ScheduleDefinition
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.sections.fields import (
-    DAY_SECONDS,
     Section,
     build,
     duration,
