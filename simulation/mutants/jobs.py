@@ -27,7 +27,7 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of a job never fires",
         "turn",
-        'self.set_timer(deadline_at, "job_timeout")',
+        "self.set_timer(deadline_at, TimerKind.JOB_TIMEOUT)",
         "pass",
     ),
     in_core(
@@ -147,7 +147,7 @@ JOB_MUTANTS = (
         "the timeout of an earlier round ends a retried job",
         "advance",
         "    if turn.job.is_final or message.round != state.round:\n        return\n"
-        '    if not turn.postpone(state.deadline_at, "job_timeout"):\n',
+        "    if not turn.postpone(state.deadline_at, TimerKind.JOB_TIMEOUT):\n",
         "    if not turn.job.is_final:\n",
     ),
     # Rebuilding from rows

@@ -116,14 +116,14 @@ LOOP_MUTANTS = (
     in_core(
         "the timeout of a loop never fires",
         "loops",
-        '        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)\n',
+        "        turn.set_timer(loop.deadline_at, TimerKind.LOOP_TIMEOUT, plan.id, loop.node_attempt.number)\n",
         "",
     ),
     in_core(
         "the timeout of an earlier run ends a loop",
         "advance",
         "    if loop is None or loop.node_attempt.number != message.attempt:\n        return\n"
-        '    if not turn.postpone(loop.deadline_at, "loop_timeout", message.node_id, message.attempt):\n',
+        "    if not turn.postpone(loop.deadline_at, TimerKind.LOOP_TIMEOUT, message.node_id, message.attempt):\n",
         "    if loop is not None:\n",
     ),
     in_core(

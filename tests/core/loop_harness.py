@@ -23,6 +23,7 @@ from windlass.core.messages import (
     TaskFinished,
     TaskStarted,
     TimerDue,
+    TimerKind,
 )
 from windlass.core.plan import Plan
 from windlass.core.prefetch import want_for
@@ -102,7 +103,7 @@ class LoopHarness:
         loop = self.job.loops.get(number)
         attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
         self.now = max(self.now, attempt.due_at or 0)
-        return self.apply(TimerDue("job", "retry", node, self.attempt(node, index), index))
+        return self.apply(TimerDue("job", TimerKind.RETRY, node, self.attempt(node, index), index))
 
     def merge_outputs(self) -> Changes:
         """Merge all outputs that were requested since the last call."""

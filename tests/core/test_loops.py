@@ -7,7 +7,7 @@ import pytest
 
 from simulation.plans import plan_of
 from tests.core.loop_harness import SECOND, LoopHarness
-from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
+from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 
@@ -278,7 +278,7 @@ def test_a_loop_that_times_out_fails() -> None:
     assert timer.due_at == harness.now + 5 * SECOND
 
     harness.now = timer.due_at
-    harness.apply(TimerDue("job", "loop_timeout", "each", timer.attempt))
+    harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", timer.attempt))
 
     assert harness.status == "failed"
     assert msgspec.json.decode(harness.job.state.error or b"")["type"] == "timeout"
@@ -291,7 +291,7 @@ def test_the_timeout_from_before_a_retry_changes_nothing() -> None:
     harness.apply(RetryRequested("job", "r"))
 
     harness.now += 9 * SECOND
-    harness.apply(TimerDue("job", "loop_timeout", "each", 1))
+    harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", 1))
 
     assert harness.state("each") == "dispatched"
 
@@ -300,7 +300,7 @@ def test_a_loop_timeout_that_fires_too_early_is_set_again() -> None:
     harness = harness_of(looping(1, timeout_seconds=5.0))
     harness.begin()
 
-    changes = harness.apply(TimerDue("job", "loop_timeout", "each", 1))
+    changes = harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", 1))
 
     assert harness.state("each") == "dispatched"
     assert [timer.due_at for timer in changes.timers] == [harness.now + 5 * SECOND]

@@ -5,7 +5,7 @@ import pytest
 from simulation.plans import plan_of
 from tests.core.job_harness import SECOND, T0, JobHarness
 from windlass.core.advance import advance
-from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
+from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 
@@ -26,7 +26,7 @@ def test_a_failed_attempt_is_retried_after_a_delay() -> None:
     timer = changes.timers[0]
     assert (timer.due_at, harness.state("a")) == (T0 + 2 * SECOND, "waiting")
     harness.now = timer.due_at
-    changes = harness.apply(TimerDue("job", "retry", "a", 1))
+    changes = harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     assert [(t.task_id, t.retry_count) for t in changes.tasks] == [("job_a_2", 1)]
     assert harness.events[-3:] == ["node_retrying a", "node_ready a", "node_dispatched a"]
@@ -38,7 +38,7 @@ def test_the_number_of_attempts_is_limited() -> None:
 
     for attempt in (1, 2):
         harness.fail("a")
-        harness.apply(TimerDue("job", "retry", "a", attempt))
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
     harness.fail("a")
 
     assert harness.status == "failed"
@@ -49,9 +49,9 @@ def test_a_timer_of_an_earlier_attempt_changes_nothing() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
     harness.begin()
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
-    assert not harness.apply(TimerDue("job", "retry", "a", 1))
+    assert not harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
 
 def waiting() -> JobHarness:
@@ -66,14 +66,14 @@ def test_a_retry_timer_that_fires_too_early_is_set_again() -> None:
     harness = waiting()
     due_at = harness.rows["a"].due_at
 
-    changes = advance(harness.job, TimerDue("job", "retry", "a", 1), harness.now)
+    changes = advance(harness.job, TimerDue("job", TimerKind.RETRY, "a", 1), harness.now)
 
     assert (changes.tasks, changes.events) == ([], {})
     assert [(timer.kind, timer.attempt, timer.due_at) for timer in changes.timers] == [("retry", 1, due_at)]
 
 
 def test_a_retry_is_dispatched_when_its_timer_is_due() -> None:
-    changes = waiting().apply(TimerDue("job", "retry", "a", 1))
+    changes = waiting().apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     assert [task.attempt for task in changes.tasks] == [2]
 
@@ -94,7 +94,7 @@ def test_backoff_grows_up_to_its_limit(backoff: Backoff, delays: list[float]) ->
 
     for attempt in range(1, 5):
         waits.append((harness.fail("a").timers[0].due_at - harness.now) / SECOND)
-        harness.apply(TimerDue("job", "retry", "a", attempt))
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
 
     assert waits == delays
 
@@ -104,7 +104,7 @@ def test_retry_after_is_respected_up_to_the_maximum_delay() -> None:
     harness.begin()
 
     first = harness.fail("a", retry_after_seconds=30.0).timers[0].due_at - harness.now
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     second = harness.fail("a", retry_after_seconds=3600.0).timers[0].due_at - harness.now
 
     assert (first, second) == (30 * SECOND, 60 * SECOND)
@@ -136,7 +136,7 @@ def test_the_when_condition_overrides_whether_an_error_is_retryable() -> None:
     harness.begin()
 
     harness.fail("a", retryable=False, status=404)
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     harness.fail("a", retryable=True, status=404)
 
     assert (harness.status, harness.rows["a"].attempt) == ("failed", 2)
@@ -146,7 +146,7 @@ def test_events_of_later_attempts_refer_to_the_first_dispatch() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
     first = harness.begin().events["job"][1]
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     done = harness.finish("a").events["job"]
 
@@ -215,7 +215,7 @@ def test_a_job_retry_resets_the_number_of_attempts() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying(attempts_max=2)}))
     harness.begin()
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     harness.fail("a")
     harness.apply(RetryRequested("job", "r1"))
 

@@ -8,7 +8,7 @@ from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
-from windlass.core.outcomes import complete, fail, wait
+from windlass.core.outcomes import complete, fail
 from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
@@ -22,11 +22,9 @@ from windlass.core.retries import (
 )
 from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeStatus
+from windlass.core.timers import set_attempt_timer
 from windlass.core.turn import LOST, RETRYING, Turn, execution_meta, json_raw
 from windlass.core.webhooks import HANDLER as WEBHOOK
-
-# The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
-NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
 _RUNNING, _ACCEPTED = int(NodeStatus.RUNNING), ReportVerdict.ACCEPTED
 
@@ -100,7 +98,7 @@ def _back_off(turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta
     }
     turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=meta, parent_seq=attempt.first_seq)
     turn.save(attempt, error=encoded(error))
-    wait(turn, attempt)
+    set_attempt_timer(turn, attempt)
 
 
 def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: str) -> None:
@@ -161,9 +159,7 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
         return
     turn.start(attempt, message.started_at, message.worker_id)
     turn.save(attempt)
-    limit = job.plan.nodes[node].timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
-    due_at = turn.now + round(limit * MICROSECONDS)
-    turn.set_timer(due_at, "node_timeout", message.node_id, message.attempt, message.index)
+    set_attempt_timer(turn, attempt)
 
 
 def time_out_attempt(turn: Turn, attempt: Attempt) -> None:

@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
-from windlass.core.messages import TimerDue
+from windlass.core.messages import TimerDue, TimerKind
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 
@@ -162,7 +162,7 @@ class Timer(Struct, frozen=True, gc=False):
 
     due_at: int
     job_id: str
-    kind: str
+    kind: TimerKind
     node_id: str | None = None
     attempt: int = 0
     index: int = 0

@@ -16,7 +16,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
-from windlass.core.messages import OutputsMerged, TaskError
+from windlass.core.messages import OutputsMerged, TaskError, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.retries import classified, encoded, template_error
 from windlass.core.scopes import JobScope, attempt_scope
@@ -82,7 +82,7 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
             turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
-        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)
+        turn.set_timer(loop.deadline_at, TimerKind.LOOP_TIMEOUT, plan.id, loop.node_attempt.number)
     data = {
         "attempt_number": loop.node_attempt.number,
         "iterator_name": loop.plan.element,

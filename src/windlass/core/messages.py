@@ -1,6 +1,7 @@
 """Messages: what happened to a job, in the past tense, with every random or clock value that a decision needs."""
 
 from collections.abc import Sequence
+from enum import StrEnum, unique
 from typing import ClassVar, cast
 
 from msgspec import Raw, Struct
@@ -101,12 +102,26 @@ class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=Fals
     index: int = 0
 
 
+@unique
+class TimerKind(StrEnum):
+    """What a timer of a job is for."""
+
+    # The scheduled start of the job.
+    BEGIN = "begin"
+    # The timeout of the job, in one round.
+    JOB_TIMEOUT = "job_timeout"
+    # The timeout of a loop, with its node and the attempt of the node.
+    LOOP_TIMEOUT = "loop_timeout"
+    # The timeout of an attempt and the next attempt after a delay, with node, attempt, and index in a loop.
+    NODE_TIMEOUT = "node_timeout"
+    RETRY = "retry"
+
+
 class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=False):
-    """A timer fired: `kind` is 'retry', 'node_timeout', 'loop_timeout' (with node, attempt, and index in a loop),
-    'job_timeout' (with round) or 'begin'."""
+    """A timer fired. Its kind determines which of the other fields it has."""
 
     job_id: JobId
-    kind: str
+    kind: TimerKind
     node_id: NodeId | None = None
     attempt: int = 0
     index: int = 0

@@ -13,13 +13,14 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import NOTHING, Attempt
 from windlass.core.messages import OutputsMerged, Succeeded, TaskError, TaskFinished
-from windlass.core.outcomes import complete, fail, wait
+from windlass.core.outcomes import complete, fail
 from windlass.core.plan import Collect, RetryOnSuccess
 from windlass.core.retries import classified
 from windlass.core.scopes import attempt_scope
 from windlass.core.states import NodeMove
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of, merged
 from windlass.core.templates.template import is_true
+from windlass.core.timers import set_attempt_timer
 from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
 
 MERGE_FAILED = "merge_failed"
@@ -108,7 +109,7 @@ def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
     turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=json_raw({"retry": retry}), parent_seq=attempt.first_seq)
     if rule.delay_seconds:
         turn.save(attempt)
-        wait(turn, attempt)
+        set_attempt_timer(turn, attempt)
     else:
         dispatch.dispatch_again(turn, attempt)
 

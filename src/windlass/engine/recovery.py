@@ -5,16 +5,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import TemplateFailed
-from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
-from windlass.core.messages import Continue, Message, Submitted, TaskLost
+from windlass.core.messages import Continue, Message, Submitted, TaskLost, TimerKind
 from windlass.core.prefetch import want_node
 from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.tasks import build_task
+from windlass.core.timers import timer_of
 from windlass.engine.job_table import JobTable
 from windlass.engine.output_store import OutputStore
 from windlass.ports.broker import Broker
@@ -51,12 +50,13 @@ class Recovery:
         found: list[Timer] = []
         for job in jobs:
             if job.state.deadline_at is not None:
-                found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
+                found.append(Timer(job.state.deadline_at, job.id, TimerKind.JOB_TIMEOUT, round=job.state.round))
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
-                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.node_attempt.number))
-            timers = [_timer_of(job, attempt) for attempt in job.current_attempts()]
+                    number = loop.node_attempt.number
+                    found.append(Timer(loop.deadline_at, job.id, TimerKind.LOOP_TIMEOUT, node_id, number))
+            timers = [timer_of(job, attempt) for attempt in job.current_attempts()]
             found.extend(filter(None, timers))
         return found
 
@@ -132,18 +132,6 @@ def _missing_values(job: Job, node: int) -> list[str]:
     want_node(job, job.plan.nodes[node])
     missing_values, job.wanted = job.wanted, wanted
     return list(missing_values)
-
-
-def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
-    """Return the timer of an attempt that waits or has started."""
-    plan = job.plan.nodes[attempt.node]
-    index = max(attempt.index, 0)
-    if attempt.due_at is not None:
-        return Timer(attempt.due_at, job.id, "retry", plan.id, attempt.number, index)
-    if attempt.started_at is None or attempt.is_merging:
-        return None
-    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
-    return Timer(attempt.started_at + limit, job.id, "node_timeout", plan.id, attempt.number, index)
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:
