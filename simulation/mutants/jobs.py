@@ -86,6 +86,18 @@ JOB_MUTANTS = (
         "attempt.attempts_before += 0",
     ),
     in_core(
+        "an attempt keeps the start of a lost worker",
+        "attempts",
+        "        attempt.started_at = None\n        attempt.worker_id = None\n",
+        "",
+    ),
+    in_core(
+        "the start of the next worker after a loss is ignored",
+        "attempts",
+        "        turn.transition(attempt, NodeMove.REDELIVER)\n",
+        "",
+    ),
+    in_core(
         "a loss reported twice counts twice",
         "attempts",
         "message.losses <= attempt.losses:",

@@ -94,8 +94,8 @@ class LoopHarness:
         number = self.attempt(node, index) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, index)
 
-    def start(self, node: str, index: int = 0) -> Changes:
-        return self.apply(TaskStarted("job", node, self.attempt(node, index), "w1", self.now, index))
+    def start(self, node: str, index: int = 0, worker_id: str = "w1") -> Changes:
+        return self.apply(TaskStarted("job", node, self.attempt(node, index), worker_id, self.now, index))
 
     def fire_retry(self, node: str, index: int = 0) -> Changes:
         """Set the clock to the next attempt and fire its timer."""

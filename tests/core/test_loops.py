@@ -315,6 +315,24 @@ def test_losses_are_counted_for_each_iteration() -> None:
     assert [harness.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
 
 
+def test_the_second_worker_of_an_iteration_is_recorded_and_has_the_whole_timeout() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+    (first,) = harness.start("each", 1).timers
+    harness.now += 290 * SECOND
+
+    harness.apply(TaskLost("job", "each", 1, "w1", 1, index=1))
+    row = harness.rows("each")[1]
+    changes = harness.start("each", 1, worker_id="w2")
+
+    (second,) = changes.timers
+    assert (row.status, row.started_at, row.worker_id) == ("dispatched", None, None)
+    assert harness.rows("each")[1].worker_id == "w2"
+    assert harness.events[-2:] == ["worker_lost each[1]", "iteration_started each[1]"]
+    assert second.due_at == first.due_at + 290 * SECOND
+    assert harness.loop("each").busy == 2
+
+
 def test_an_iteration_that_is_lost_too_often_fails() -> None:
     harness = harness_of(looping(2, tolerant=True))
     harness.begin()

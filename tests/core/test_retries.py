@@ -1,10 +1,12 @@
 """Retries of attempts, redeliveries after lost workers, and retries of whole jobs."""
 
 import pytest
+from msgspec import Raw
 
 from simulation.plans import plan_of
 from tests.core.job_harness import SECOND, T0, JobHarness
 from windlass.core.advance import advance
+from windlass.core.changes import Timer
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
@@ -182,6 +184,55 @@ def test_the_same_loss_reported_twice_counts_once() -> None:
     harness.apply(TaskLost("job", "a", 1, "w", 1), TaskLost("job", "a", 1, "w", 1))
 
     assert harness.events.count("worker_lost a") == 1
+
+
+def redelivered() -> tuple[JobHarness, Timer]:
+    """Return a job whose first worker was lost after 290 s of 300, and the timer of that run."""
+    harness = JobHarness(plan_of({"a": []}, {"a": task("a", timeout_seconds=300.0)}))
+    harness.begin()
+    (timer,) = harness.start("a").timers
+    harness.now += 290 * SECOND
+    harness.apply(TaskLost("job", "a", 1, "w1", 1))
+    return harness, timer
+
+
+def test_a_lost_worker_returns_its_node_to_the_queue() -> None:
+    harness, _ = redelivered()
+
+    row = harness.rows["a"]
+
+    assert (harness.state("a"), row.status, row.started_at, row.worker_id) == ("dispatched", "dispatched", None, None)
+    assert (row.attempt, row.losses, harness.restored().attempts) == (1, 1, harness.job.attempts)
+
+
+def test_the_second_worker_of_an_attempt_is_recorded() -> None:
+    harness, _ = redelivered()
+
+    changes = harness.start("a", worker_id="w2")
+
+    (event,) = changes.events["job"]
+    assert (event.type, event.data) == ("node_started", Raw(b'{"attempt_number":1,"worker_id":"w2"}'))
+    assert (harness.rows["a"].worker_id, harness.rows["a"].started_at) == ("w2", harness.now)
+
+
+def test_an_attempt_has_its_whole_timeout_after_a_redelivery() -> None:
+    harness, first = redelivered()
+    harness.now += SECOND
+    (second,) = harness.start("a", worker_id="w2").timers
+
+    early = advance(harness.job, first.message(), first.due_at)
+
+    assert (early.events, [timer.due_at for timer in early.timers]) == ({}, [second.due_at])
+    assert second.due_at == T0 + (291 + 330) * SECOND
+    harness.apply(second.message())
+    assert harness.status == "failed"
+
+
+def test_the_timeout_of_a_lost_worker_does_not_end_an_attempt_in_the_queue() -> None:
+    harness, timer = redelivered()
+    harness.now = timer.due_at
+
+    assert not harness.apply(timer.message())
 
 
 def test_a_job_retry_runs_failed_nodes_and_keeps_completed_ones() -> None:

@@ -114,7 +114,7 @@ def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: 
 
 
 def lose_task(turn: Turn, message: TaskLost) -> None:
-    """Count the loss of a worker. The broker delivers the same attempt again, unless that happened too often."""
+    """Count the loss of a worker. The attempt starts again with the next worker, unless that happened too often."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     if node < 0:
@@ -128,6 +128,9 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     attempt.losses = message.losses
     _emit_loss(turn, attempt, message.worker_id)
     if attempt.losses <= job.plan.nodes[node].redeliveries_max:
+        attempt.started_at = None
+        attempt.worker_id = None
+        turn.transition(attempt, NodeMove.REDELIVER)
         turn.save(attempt)
         return
     turn.withdraw(attempt)
@@ -166,7 +169,7 @@ def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
     """Give up an attempt whose worker neither enforced its timeout nor reported a result."""
     job = turn.job
     plan = job.plan.nodes[attempt.node]
-    text = f"no result after {plan.timeout_seconds:g} s and no heartbeat from the worker"
+    text = f"no result within the timeout of {plan.timeout_seconds:g} s; the worker did not stop the attempt"
     error = classified(TaskError(type="timeout", message=text, without_result=True))
     turn.withdraw(attempt)
     attempts_made = attempt.attempts_made

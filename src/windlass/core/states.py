@@ -53,6 +53,8 @@ class NodeMove(Enum):
     READY     = (frozenset({N.PENDING, N.WAITING}),                          N.READY)
     DISPATCH  = (frozenset({N.READY}),                                       N.DISPATCHED)
     START     = (frozenset({N.DISPATCHED}),                                  N.RUNNING)
+    # The worker was lost: the broker delivers the same attempt again.
+    REDELIVER = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.DISPATCHED)
     BACK_OFF  = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.WAITING)
     COMPLETE  = (frozenset({N.READY, N.DISPATCHED, N.RUNNING, N.WAITING}),   N.COMPLETED)
     FAIL      = (_UNFINISHED,                                                N.FAILED)
