@@ -46,8 +46,8 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
         job.outputs[node] = NULL
     data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
     parent_seq = None
-    if attempt is not None and attempt.attempts_made > 1:
-        parent_seq = attempt.first_seq
+    if attempt is not None:
+        parent_seq = attempt.parent_seq
     turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq)
     turn.save_node(node, attempt, turn.now, encoded(error))
 
