@@ -257,16 +257,24 @@ class Loop:
         if before != self.attempts_start:
             self.attempts_before[index] = before
 
+    @property
+    def success_rate(self) -> float:
+        """Return the part of the iterations that completed; 1 for an empty collection."""
+        if not self.total:
+            return 1.0
+        return self.completed / self.total
+
     def meta(self) -> dict[str, object]:
         """Return the counts of a loop that ended."""
-        rate = self.completed / self.total if self.total else 1.0
         counts: dict[str, object] = {
             "total": self.total,
             "succeeded": self.completed,
             "failed": self.failed,
-            "success_rate": rate,
+            "success_rate": self.success_rate,
         }
-        return {**counts, "skipped": self.skipped} if self.skipped else counts
+        if self.skipped:
+            counts["skipped"] = self.skipped
+        return counts
 
     def restore(self, rows: LoopRows, begun: int) -> None:
         """Restore the iterations from their rows."""

@@ -3,8 +3,6 @@
 Only the window is in memory. Outputs are stored as rows and merged into the output of the node at the end.
 """
 
-from typing import cast
-
 from msgspec import Raw
 
 from windlass.core import completion
@@ -246,15 +244,12 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     if message.error is not None:
         completion.fail_node(turn, node, classified(message.error))
         return
-    meta = json_raw(loop.meta())
-    counts = {"total_iterations": loop.total, "successful": loop.completed, "failed": loop.failed}
-    rate = cast("float", loop.meta()["success_rate"])
-    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
-    turn.move(node, NodeMove.COMPLETE)
-    attempt = turn.finish(node)
-    assert attempt is not None
-    job.put_output(node, message.output)
-    job.metas[node] = meta
-    turn.emit(EventType.NODE_COMPLETED, plan.id, attempt_data(attempt.number))
-    turn.save_node(node, attempt, turn.now)
-    turn.meet_dependents(node, skipped=False)
+    data = {
+        "total_iterations": loop.total,
+        "successful": loop.completed,
+        "failed": loop.failed,
+        "skipped": loop.skipped,
+        "success_rate": loop.success_rate,
+    }
+    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw(data))
+    turn.complete_node(loop.node_attempt, message.output, json_raw(loop.meta()), None)
