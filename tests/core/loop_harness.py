@@ -26,7 +26,7 @@ from windlass.core.messages import (
     TimerKind,
 )
 from windlass.core.plan import Plan
-from windlass.core.prefetch import want_for
+from windlass.core.prefetch import request_for
 from windlass.core.states import NodeStatus
 from windlass.engine.job_table import rebuild
 from windlass.engine.output_store import OutputStore
@@ -68,7 +68,7 @@ class LoopHarness:
         """Apply each message in its own batch; return the changes of the last one."""
         changes = Changes()
         for message in messages:
-            want_for(self.job, message)
+            request_for(self.job, message)
             result_of(self.values.provide(self.job))
             changes = advance(self.job, message, self.now)
             if changes:

@@ -216,11 +216,9 @@ class Job:
             raise TemplateFailed(f"artifact not found: {key}; it was removed from the artifact store")
         return found
 
-    def lacks(self, template: Template | None, *, spares: bool = False) -> bool:
-        """Whether rendering a template, if there is one, must wait for large outputs, which are then requested."""
-        if template is None:
-            return False
-        names = template.names_looked_into(spares=spares) & self.large.keys()
+    def request_missing(self, template: Template, *, allow_references: bool = False) -> bool:
+        """Request the large outputs that a template reads and that are not decoded; return whether there are any."""
+        names = template.names_read(allow_references=allow_references) & self.large.keys()
         keys = {read_reference(self.large[name]).key for name in names} - self.values.keys()
         # Sorted, so that equal decisions have equal effects.
         self.wanted.update(dict.fromkeys(sorted(keys)))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import IterationRow
+from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.plan import LoopPlan
 from windlass.core.states import NODE_STATES, NodeStatus
 
@@ -92,6 +92,26 @@ def read_progress(raw: Raw | None) -> LoopProgress:
     if raw is None:
         return NO_PROGRESS
     return _decode_progress(raw)
+
+
+def attempt_of_row(node: int, row: NodeRow | IterationRow, progress: LoopProgress, index: int = -1) -> Attempt:
+    """Return the attempt that the row of a node, or of the iteration with this index, describes."""
+    return Attempt(
+        node=node,
+        number=row.attempt,
+        attempts_before=row.attempts_before,
+        losses=row.losses,
+        first_seq=row.first_seq,
+        dispatched_at=row.dispatched_at,
+        started_at=row.started_at,
+        due_at=row.due_at,
+        worker_id=row.worker_id,
+        index=index,
+        is_iteration=index >= 0,
+        calls=progress.calls,
+        patch=progress.patch,
+        is_merging=progress.is_merging,
+    )
 
 
 class LoopRows(Struct, frozen=True):
@@ -299,23 +319,7 @@ class Loop:
         index = row.index
         self.states[index] = state
         if state in HAS_ATTEMPT:
-            progress = read_progress(row.progress)
-            self.attempts[index] = Attempt(
-                node=self.node_attempt.node,
-                number=row.attempt,
-                attempts_before=row.attempts_before,
-                losses=row.losses,
-                first_seq=row.first_seq,
-                dispatched_at=row.dispatched_at,
-                started_at=row.started_at,
-                due_at=row.due_at,
-                worker_id=row.worker_id,
-                index=index,
-                is_iteration=True,
-                calls=progress.calls,
-                patch=progress.patch,
-                is_merging=progress.is_merging,
-            )
+            self.attempts[index] = attempt_of_row(self.node_attempt.node, row, read_progress(row.progress), index)
             return
         self.remember_attempt(index, row.attempt, row.attempts_before)
         if state is NodeStatus.PENDING:

@@ -11,11 +11,11 @@ from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
-from windlass.core.job import Job
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
 from windlass.core.messages import OutputsMerged, TaskError, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan
+from windlass.core.prefetch import request_for_task
 from windlass.core.retries import classified, encoded, template_error
 from windlass.core.scopes import JobScope, attempt_scope
 from windlass.core.states import JobStatus, NodeMove
@@ -100,7 +100,7 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
-    if job.large and lacks(job, plan):
+    if job.large and request_for_task(job, plan):
         return budget
     tasks = turn.changes.tasks
     begun = loop.begun
@@ -131,11 +131,6 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
     spliced = loop.plan.chunk_size is not None
     attempt = loop.node_attempt.number
     turn.changes.merges.append(MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
-
-
-def lacks(job: Job, plan: NodePlan) -> bool:
-    """Whether large outputs must be read before iterations can be rendered. All of them are requested."""
-    return any([job.lacks(plan.when), job.lacks(plan.sink_options), job.lacks(plan.params, spares=True)])
 
 
 def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:

@@ -150,11 +150,26 @@ class NodePlan(Struct, frozen=True, gc=False):
         return self.when
 
     @property
-    def sink_options(self) -> Template | None:
-        """The options of the sink, if there is one."""
-        if self.sink is None:
-            return None
-        return self.sink.options
+    def task_templates(self) -> list[Template]:
+        """The templates that building a task reads, without the params: large values in those may stay references."""
+        templates: list[Template] = []
+        if self.when is not None:
+            templates.append(self.when)
+        if self.sink is not None:
+            templates.append(self.sink.options)
+        return templates
+
+    @property
+    def result_templates(self) -> list[Template]:
+        """The templates that the result of an attempt is judged by."""
+        templates: list[Template] = []
+        if self.on_error.when is not None:
+            templates.append(self.on_error.when)
+        if self.on_success is not None:
+            templates.append(self.on_success.condition)
+            if self.on_success.next_call is not None:
+                templates.append(self.on_success.next_call)
+        return templates
 
     def __post_init__(self) -> None:
         if self.loop is not None and self.when is not None and self.when.names & {self.loop.element, "index"}:

@@ -56,8 +56,8 @@ def build_task(job: Job, attempt: Attempt) -> Task:
 def _render_params(job: Job, attempt: Attempt, template: Template) -> tuple[Raw, tuple[str, ...]]:
     """Return the params of an attempt, and the keys of the artifacts that they refer to."""
     scope = attempt_scope(job, template, attempt)
-    scope.spares = True
-    return template.render(scope), tuple(scope.spared)
+    scope.allow_references = True
+    return template.render(scope), tuple(scope.references_used)
 
 
 def _patched(params: Raw, patch: Raw) -> Raw:

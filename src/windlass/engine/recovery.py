@@ -10,7 +10,7 @@ from windlass.core.errors import TemplateFailed
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost, TimerKind
-from windlass.core.prefetch import want_node
+from windlass.core.prefetch import request_for_attempt
 from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.tasks import build_task
 from windlass.core.timers import timer_of
@@ -129,7 +129,7 @@ def _missing_values(job: Job, node: int) -> list[str]:
     if not job.large:
         return []
     wanted, job.wanted = job.wanted, {}
-    want_node(job, job.plan.nodes[node])
+    request_for_attempt(job, job.plan.nodes[node])
     missing_values, job.wanted = job.wanted, wanted
     return list(missing_values)
 
