@@ -2,13 +2,29 @@
 
 from collections.abc import Sequence
 from enum import StrEnum, unique
-from typing import ClassVar, cast
+from typing import ClassVar, Protocol, Self, cast
 
 from msgspec import Raw, Struct
 
 from windlass.core.ids import JobId, NodeId
 from windlass.core.jobs import JobSpec
 from windlass.core.runs.messages import RunDue, RunLost, RunMessage, RunRequested, ScheduleChanged
+
+
+class TaskIdentity(Protocol):
+    """The fields of a `Task` or a `TaskId` that identify the attempt."""
+
+    @property
+    def job_id(self) -> JobId: ...
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def index(self) -> int | None: ...
 
 
 class TaskError(Struct, frozen=True, omit_defaults=True):
@@ -72,6 +88,18 @@ class TaskStarted(Struct, frozen=True, tag="task_started", omit_defaults=True, g
     started_at: int
     index: int = 0
 
+    @classmethod
+    def of(cls, task: TaskIdentity, worker_id: str, started_at: int) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            started_at=started_at,
+            index=task.index or 0,
+        )
+
 
 class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True, gc=False):
     """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
@@ -90,6 +118,34 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     # The worker's context for the event of this end.
     context: Raw | None = None
 
+    @classmethod
+    def of(
+        cls,
+        task: TaskIdentity,
+        worker_id: str,
+        outcome: Succeeded | Failed,
+        *,
+        started_at: int,
+        finished_at: int,
+        seed: int = 0,
+        result_id: str | None = None,
+        context: Raw | None = None,
+    ) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            started_at=started_at,
+            finished_at=finished_at,
+            outcome=outcome,
+            index=task.index or 0,
+            seed=seed,
+            result_id=result_id,
+            context=context,
+        )
+
 
 class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=False):
     """The worker that held an attempt was lost; `losses` counts how often that happened to this attempt."""
@@ -100,6 +156,18 @@ class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=Fals
     worker_id: str
     losses: int
     index: int = 0
+
+    @classmethod
+    def of(cls, task: TaskIdentity, worker_id: str, losses: int) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            losses=losses,
+            index=task.index or 0,
+        )
 
 
 @unique

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import TemplateFailed
+from windlass.core.ids import TaskId
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Continue, Message, Submitted, TaskLost, TimerKind
@@ -86,7 +87,8 @@ class Recovery:
             job, attempt = attempts[task_id]
             lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
             if job.state_of(attempt) == NodeStatus.RUNNING:
-                lost.messages.append(_task_lost(job, attempt))
+                worker_id = attempt.worker_id or ""
+                lost.messages.append(TaskLost.of(TaskId.parse(task_id), worker_id, attempt.losses + 1))
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
@@ -111,17 +113,6 @@ class Recovery:
             finally:
                 job.values = own_values
         return found
-
-
-def _task_lost(job: Job, attempt: Attempt) -> TaskLost:
-    return TaskLost(
-        job_id=job.id,
-        node_id=job.plan.nodes[attempt.node].id,
-        attempt=attempt.number,
-        worker_id=attempt.worker_id or "",
-        losses=attempt.losses + 1,
-        index=max(attempt.index, 0),
-    )
 
 
 def _missing_values(job: Job, node: int) -> list[str]:
