@@ -61,7 +61,7 @@ JOB_MUTANTS = (
     in_core(
         "a result is accepted while its node waits",
         "job",
-        " or not IS_OUT[states[position]]",
+        " or not IS_IN_FLIGHT[states[position]]",
         "",
     ),
     in_core(

@@ -77,11 +77,11 @@ class JobHarness:
     def finished(
         self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0
     ) -> TaskFinished:
-        number = self.job.attempt_of(self.plan.index[node]) if attempt is None else attempt
+        number = self.job.last_attempt_number(self.plan.index[node]) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, seed=seed)
 
     def start(self, node: str, worker_id: str = "w1") -> Changes:
-        attempt = self.job.attempt_of(self.plan.index[node])
+        attempt = self.job.last_attempt_number(self.plan.index[node])
         return self.apply(TaskStarted("job", node, attempt, worker_id, self.now))
 
     @property

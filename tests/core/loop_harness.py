@@ -120,7 +120,7 @@ class LoopHarness:
     def attempt(self, node: str, index: int = 0) -> int:
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        return self.job.attempt_of(number) if loop is None else loop.attempt_of(index)
+        return self.job.last_attempt_number(number) if loop is None else loop.last_attempt_number(index)
 
     def reload(self) -> None:
         """Discard the job in memory and rebuild it from the rows."""

@@ -330,7 +330,7 @@ def test_the_second_worker_of_an_iteration_is_recorded_and_has_the_whole_timeout
     assert harness.rows("each")[1].worker_id == "w2"
     assert harness.events[-2:] == ["worker_lost each[1]", "iteration_started each[1]"]
     assert second.due_at == first.due_at + 290 * SECOND
-    assert harness.loop("each").busy == 2
+    assert harness.loop("each").in_flight_count == 2
 
 
 def test_an_iteration_that_is_lost_too_often_fails() -> None:
@@ -364,7 +364,7 @@ def test_a_reload_restores_the_state_of_every_iteration() -> None:
     harness.reload()
 
     assert harness.states("each") == ["waiting", "completed", "running", "dispatched"]
-    assert harness.loop("each").busy == 2
+    assert harness.loop("each").in_flight_count == 2
 
 
 def test_outputs_merged_for_an_earlier_retry_are_ignored() -> None:

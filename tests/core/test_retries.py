@@ -272,7 +272,7 @@ def test_a_job_retry_resets_the_number_of_attempts() -> None:
 
     harness.fail("a")
 
-    assert (harness.state("a"), harness.job.attempt_of(0)) == ("waiting", 3)
+    assert (harness.state("a"), harness.job.last_attempt_number(0)) == ("waiting", 3)
 
 
 def test_a_job_cancelled_before_its_start_can_be_retried() -> None:

@@ -151,7 +151,7 @@ def _retry_attempt(turn: Turn, attempt: Attempt) -> None:
 
 
 def _take_outputs(turn: Turn, message: OutputsMerged) -> None:
-    """Complete a loop, or a series of calls, whose outputs have been merged."""
+    """Complete a loop, or a pagination, whose outputs have been merged."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     if message.generation != job.generations.get(node, 0):

@@ -189,7 +189,7 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
             job.ignored.add(key)
             _emit_ignored(turn, message, index)
         return ReportVerdict.LATE
-    if 0 < message.attempt <= job.last_attempt(node, message.index):
+    if 0 < message.attempt <= job.last_attempt_of_task(node, message.index):
         return ReportVerdict.REPEATED
     return ReportVerdict.UNKNOWN
 

@@ -65,11 +65,11 @@ NO_RETRY = RetryOnError()
 
 @unique
 class Collect(Enum):
-    """How the outputs of several calls become one output."""
+    """How several pages become one output."""
 
     # Concatenate the arrays at `merge_path`.
     APPEND = "append"
-    # Keep the output of the last call.
+    # Keep the last page.
     REPLACE = "replace"
     # Make a list of all outputs.
     COLLECT = "collect"
@@ -81,15 +81,15 @@ class RetryOnSuccess(
     gc=False,
     rename={"condition": "while", "calls_max": "max_attempts", "delay_seconds": "delay"},
 ):
-    """Further calls after a successful one: pagination and polling."""
+    """Further pages after an attempt that succeeded: pagination and polling."""
 
-    # Over `response`, the output of the last call.
+    # Over `response`, the output of the last page.
     condition: Template
-    # Merged into the params of the last call.
+    # Merged into the params of the last page.
     next_call: Template | None = None
     collect: Collect = Collect.REPLACE
     merge_path: tuple[str, ...] = ()
-    # Includes the first call.
+    # Includes the first page.
     calls_max: int = 100
     delay_seconds: float = 0.0
 
@@ -194,8 +194,8 @@ class Plan(Struct, frozen=True):
     timeout_seconds: float | None = None
     # The JSON Schema of the input, encoded; None accepts any object.
     input_schema: Raw | None = None
-    # Whether some node makes further calls after one that succeeded.
-    has_series: bool = False
+    # Whether some node has a rule for pagination or polling.
+    has_pagination: bool = False
     # The rules about runs; None if the jobs of the workflow are not runs.
     runs: RunRules | None = None
     # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.

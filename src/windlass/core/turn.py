@@ -13,7 +13,7 @@ from windlass.core.changes import Changes, InFlightEntry, Timer
 from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
-from windlass.core.loop_state import IS_OUT, Attempt, Loop
+from windlass.core.loop_state import IS_IN_FLIGHT, Attempt, Loop
 from windlass.core.messages import TimerKind
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
@@ -137,9 +137,9 @@ class Turn:
         states, index = loop.states, attempt.index
         before = states[index]
         after = states[index] = node_after(before, move)
-        if IS_OUT[after] != IS_OUT[before]:
-            loop.busy += IS_OUT[after] - IS_OUT[before]
-            if IS_OUT[before]:
+        if IS_IN_FLIGHT[after] != IS_IN_FLIGHT[before]:
+            loop.in_flight_count += IS_IN_FLIGHT[after] - IS_IN_FLIGHT[before]
+            if IS_IN_FLIGHT[before]:
                 self.job.filling[attempt.node] = None
 
     def move_job(self, move: JobMove) -> None:

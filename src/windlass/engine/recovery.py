@@ -80,7 +80,7 @@ class Recovery:
         """Return attempts that are in flight by the rows and unknown to the broker; running ones lost their worker."""
         attempts: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
-            for attempt in job.out():
+            for attempt in job.attempts_in_flight():
                 attempts[job.task_id(attempt)] = (job, attempt)
         lost = Lost([], [])
         for task_id in await missing(broker, list(attempts)):

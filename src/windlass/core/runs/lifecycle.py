@@ -277,7 +277,7 @@ def exceed_limit(turn: RunTurn, run: Run) -> None:
     turn.commands.append(CancelJob(run.job_id, text))
     run.detail.outcome = "failed"
     run.detail.reason = text
-    run.detail.is_doomed = True
+    run.detail.has_failed_permanently = True
     conclude(turn, run)
 
 
@@ -288,7 +288,7 @@ def conclude(turn: RunTurn, run: Run) -> None:
     """Start another attempt after the job, or make the last calls and end."""
     rules, detail = turn.registry.rules_of(run), run.detail
     has_failed = _has_failed(run)
-    if has_failed and not detail.is_doomed and run.attempt < rules.retry.max_retries:
+    if has_failed and not detail.has_failed_permanently and run.attempt < rules.retry.max_retries:
         run.attempt += 1
         turn.move(run, R.RETRYING, detail.reason)
         turn.set_timer_after(run, delay_seconds(rules.retry, run.attempt), RunWait.RETRY)
@@ -306,7 +306,7 @@ def conclude(turn: RunTurn, run: Run) -> None:
 
 
 def _has_failed(run: Run) -> bool:
-    return run.detail.outcome == "failed" or run.detail.is_doomed
+    return run.detail.outcome == "failed" or run.detail.has_failed_permanently
 
 
 def delay_seconds(retry: RunRetry, attempt: int) -> float:
@@ -405,7 +405,7 @@ def end_action(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -
         return
     if event is not ActionEvent.CONSTRAINT_VIOLATION:
         settle(turn, run)
-    elif run.detail.is_doomed:
+    elif run.detail.has_failed_permanently:
         fail(turn, run, run.detail.reason or "a critical action failed")
     else:
         continue_after_violation(turn, run)
