@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 from windlass.api.problems import HttpProblem, invalid
 from windlass.api.requests import parse_duration, quoted
 from windlass.core.ids import TaskId
+from windlass.core.json_text import NULL
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.sanitize import sanitized_context
 from windlass.core.templates.json_values import DEPTH_MAX
@@ -20,7 +21,6 @@ MESSAGE_CHARS_MAX = 4096
 TRACEBACK_CHARS_MAX = 8192
 TYPE_CHARS_MAX = 128
 RETRY_AFTER_SECONDS_MAX = 86_400.0
-NULL = Raw(b"null")
 
 _INTEGER_MIN, _INTEGER_MAX = -(2**63), 2**64 - 1
 

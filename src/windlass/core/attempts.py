@@ -13,7 +13,6 @@ from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
     LOSSES,
-    WORKER_LOST,
     classified,
     delay_seconds,
     encoded,
@@ -47,8 +46,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
         _record(turn, attempt, plan, message)
         _fail_or_retry(turn, attempt, outcome.error, message)
     elif plan.is_plain:
-        microseconds = max(0, message.finished_at - message.started_at)
-        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(microseconds))
+        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(message.microseconds))
     else:
         _record(turn, attempt, plan, message)
         _succeed(turn, attempt, outcome, message)
@@ -135,7 +133,7 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
         return
     turn.withdraw(attempt)
     text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
-    error = TaskError(type=WORKER_LOST, message=text, retryable=False, without_result=True)
+    error = TaskError(type=TaskError.WORKER_LOST, message=text, retryable=False, without_result=True)
     fail(turn, attempt, classified(error))
 
 
@@ -201,8 +199,7 @@ def _emit_ignored(turn: Turn, message: TaskFinished, index: int | None) -> None:
 
 
 def _execution_meta(plan: NodePlan, message: TaskFinished, will_retry: bool | None = None) -> Raw:
-    microseconds = max(0, message.finished_at - message.started_at)
     retry = retry_meta(plan, message.attempt, will_retry)
     if retry is None:
-        return execution_meta(microseconds)
-    return json_raw({"execution": {"duration_seconds": microseconds / MICROSECONDS}, "retry": retry})
+        return execution_meta(message.microseconds)
+    return json_raw({"execution": {"duration_seconds": message.microseconds / MICROSECONDS}, "retry": retry})

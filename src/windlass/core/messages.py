@@ -118,6 +118,11 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     # The worker's context for the event of this end.
     context: Raw | None = None
 
+    @property
+    def microseconds(self) -> int:
+        """How long the worker ran the attempt; at least 0, because its clock may have been set back."""
+        return max(0, self.finished_at - self.started_at)
+
     @classmethod
     def of(
         cls,
@@ -251,7 +256,8 @@ _RUN_MESSAGE_TYPES = frozenset({RunDue, ScheduleChanged, RunRequested, RunLost})
 
 def split_batch(batch: Sequence[Message]) -> tuple[Sequence[JobMessage], Sequence[RunMessage]]:
     """Return the messages about jobs and those about runs, each in their order."""
-    # Testing the exact type takes a tenth of the time of isinstance, and most batches are about jobs alone.
+    # Testing the exact type takes a sixth of the time of isinstance (timeit: 84 against 515 ns), and most batches are
+    # about jobs alone.
     about_runs = [message for message in batch if type(message) in _RUN_MESSAGE_TYPES]
     if not about_runs:
         return cast("Sequence[JobMessage]", batch), ()

@@ -22,7 +22,7 @@ from windlass.core.states import NodeMove
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of, merged
 from windlass.core.templates.template import is_true
 from windlass.core.timers import set_attempt_timer
-from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
+from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, execution_meta, json_raw
 
 MERGE_FAILED = "merge_failed"
 
@@ -118,7 +118,7 @@ def _request_next(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int,
 def _end(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
          message: TaskFinished, *, is_exhausted: bool) -> None:  # fmt: skip
     data = {"total_attempts": made, "collect": rule.collect.name.lower(), "is_exhausted": is_exhausted}
-    execution = json_raw({"execution": {"duration_seconds": _seconds(message)}})
+    execution = execution_meta(message.microseconds)
     if rule.collect is Collect.REPLACE or (made == 1 and _is_small(part)):
         turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), parent_seq=attempt.first_seq)
         output = part if rule.collect is not Collect.COLLECT else Raw(b"[" + bytes(part) + b"]")
@@ -164,7 +164,3 @@ def take_parts(turn: Turn, attempt: Attempt, message: OutputsMerged) -> None:
         fail(turn, attempt, classified(message.error))
     else:
         complete(turn, attempt, message.output, None, None)
-
-
-def _seconds(message: TaskFinished) -> float:
-    return max(0, message.finished_at - message.started_at) / MICROSECONDS

@@ -93,6 +93,8 @@ OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
 NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
+# The labels of all final states: those of a node include those of a job.
+FINAL_LABELS = frozenset(state.label for state in NODE_FINAL)
 NODE_LABELS = [state.label for state in NodeStatus]
 NODE_STATES = {state.label: state for state in NodeStatus}
 

@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from windlass.core.delays import exponential_delay
 from windlass.core.events import EventType
 from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs import actions
@@ -15,9 +16,6 @@ from windlass.core.runs.rows import RunMetrics
 from windlass.core.runs.rules import ActionEvent, ActionKind, Hook, OnCheckError, RunRetry
 from windlass.core.runs.states import RunState
 from windlass.core.runs.turn import RunTurn
-
-_EXPONENT_MAX = 64
-
 
 # Before the job
 
@@ -311,7 +309,7 @@ def _has_failed(run: Run) -> bool:
 
 def delay_seconds(retry: RunRetry, attempt: int) -> float:
     """Return the delay before an attempt; the first retry is number 1."""
-    grown = retry.initial_delay_seconds * retry.backoff_multiplier ** min(attempt - 1, _EXPONENT_MAX)
+    grown = exponential_delay(retry.initial_delay_seconds, retry.backoff_multiplier, attempt)
     return min(grown, retry.max_delay_seconds)
 
 
