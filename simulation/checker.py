@@ -3,8 +3,6 @@
 Each violation names its invariant and the evidence. The source of the history does not matter.
 """
 
-from msgspec import Raw
-
 from simulation.checked_job import CheckedJob, text_of
 from simulation.checks.effects import check_effects
 from simulation.checks.loops import check_loops, check_overlap, check_timeouts
@@ -16,12 +14,12 @@ from simulation.replay.state import UNFINISHED, ReplayedUnit
 from windlass.core.changes import NodeRow
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
+from windlass.core.json_text import NULL
 from windlass.core.plan import NodeKind
 
 # How soon the end of a job takes effect everywhere if there are no faults.
 PROMPT_MICROSECONDS = MICROSECONDS
 
-_NULL = Raw(b"null")
 _JOB_ENDED = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -100,7 +98,7 @@ def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None
         return
     check_row(replay, name, node, row)
     # An allowed failure counts as met, with null as its output.
-    has_output = row.output is not None and (node.state != "failed" or row.output != _NULL)
+    has_output = row.output is not None and (node.state != "failed" or row.output != NULL)
     if has_output != (node.state == "completed"):
         replay.report("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
 

@@ -36,5 +36,5 @@ def plan_of(
         dependency_counts=array("l", [len(numbers) for numbers in parents]),
         fail_fast=fail_fast,
         timeout_seconds=timeout_seconds,
-        has_series=any(node.on_success is not None for node in given.values()),
+        has_pagination=any(node.on_success is not None for node in given.values()),
     )

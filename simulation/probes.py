@@ -13,7 +13,7 @@ LATE_MICROSECONDS = 6_000_000
 
 def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
     """Return the tasks in flight that the broker does not have, after all messages were received."""
-    job_ids = {job.task_id(attempt): job.id for job in jobs for attempt in job.out()}
+    job_ids = {job.task_id(attempt): job.id for job in jobs for attempt in job.attempts_in_flight()}
     call = broker.missing(list(job_ids))
     try:
         call.send(None)

@@ -119,7 +119,7 @@ def compiled(workflow_id: str, drafts: Sequence[NodeDraft], *, fail_fast: bool =
         dependency_counts=array("l", [len(numbers) for numbers in parents]),
         fail_fast=fail_fast,
         timeout_seconds=timeout_seconds,
-        has_series=any(node.on_success is not None for node in nodes),
+        has_pagination=any(node.on_success is not None for node in nodes),
     )
 
 

@@ -20,8 +20,8 @@ _JOB_STATE = (
     "unfinished", "generations",
 )  # fmt: skip
 _LOOP_STATE = (
-    "attempts_start", "begun", "busy", "completed", "deadline_at", "failed", "attempts", "generation", "skipped",
-    "states", "total",
+    "attempts_start", "begun", "in_flight_count", "completed", "deadline_at", "failed", "attempts", "generation",
+    "skipped", "states", "total",
 )  # fmt: skip
 
 
@@ -47,8 +47,8 @@ def check_window(job: Job) -> list[Violation]:
     found: list[Violation] = []
     for node, loop in job.loops.items():
         has_work = bool(loop.queued) or loop.begun < loop.total
-        if has_work and loop.busy < loop.plan.window and not _is_held_back(loop):
-            evidence = f"{loop.busy} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
+        if has_work and loop.in_flight_count < loop.plan.window and not _is_held_back(loop):
+            evidence = f"{loop.in_flight_count} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
             found.append(Violation("I17", job.id, f"node {node} has free slots and work left: {evidence}"))
     return found
 

@@ -27,7 +27,7 @@ JOB_MUTANTS = (
     in_core(
         "the timeout of a job never fires",
         "turn",
-        'self.set_timer(deadline_at, "job_timeout")',
+        "self.set_timer(deadline_at, TimerKind.JOB_TIMEOUT)",
         "pass",
     ),
     in_core(
@@ -61,7 +61,7 @@ JOB_MUTANTS = (
     in_core(
         "a result is accepted while its node waits",
         "job",
-        " or not IS_OUT[states[position]]",
+        " or not IS_IN_FLIGHT[states[position]]",
         "",
     ),
     in_core(
@@ -84,6 +84,18 @@ JOB_MUTANTS = (
         "attempts",
         "attempt.attempts_before += 1",
         "attempt.attempts_before += 0",
+    ),
+    in_core(
+        "an attempt keeps the start of a lost worker",
+        "attempts",
+        "        attempt.started_at = None\n        attempt.worker_id = None\n",
+        "",
+    ),
+    in_core(
+        "the start of the next worker after a loss is ignored",
+        "attempts",
+        "        turn.transition(attempt, NodeMove.REDELIVER)\n",
+        "",
     ),
     in_core(
         "a loss reported twice counts twice",
@@ -147,7 +159,7 @@ JOB_MUTANTS = (
         "the timeout of an earlier round ends a retried job",
         "advance",
         "    if turn.job.is_final or message.round != state.round:\n        return\n"
-        '    if not turn.postpone(state.deadline_at, "job_timeout"):\n',
+        "    if not turn.postpone(state.deadline_at, TimerKind.JOB_TIMEOUT):\n",
         "    if not turn.job.is_final:\n",
     ),
     # Rebuilding from rows

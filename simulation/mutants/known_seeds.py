@@ -35,5 +35,6 @@ KNOWN_SEEDS = {
     "timers of iterations are not set again": 22,
     "repeated work keeps its idempotency key": 16,
     "a merged output is added to a batch already taken": 3,
+    "an attempt keeps the start of a lost worker": 104,
     "workers are not notified of a cancellation": 97,
 }

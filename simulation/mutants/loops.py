@@ -4,7 +4,12 @@ from simulation.mutants.mutant import in_core, in_engine
 
 LOOP_MUTANTS = (
     # Window and order
-    in_core("a loop has one iteration too many in flight", "loop_state", "self.busy >= ", "self.busy > "),
+    in_core(
+        "a loop has one iteration too many in flight",
+        "loop_state",
+        "self.in_flight_count >= ",
+        "self.in_flight_count > ",
+    ),
     in_core(
         "a sequential loop does not wait for a retry",
         "loop_state",
@@ -20,13 +25,13 @@ LOOP_MUTANTS = (
     in_core(
         "a slot is not freed between two attempts",
         "turn",
-        "loop.busy += IS_OUT[after] - IS_OUT[before]",
-        "loop.busy += IS_OUT[after] > IS_OUT[before]",
+        "loop.in_flight_count += IS_IN_FLIGHT[after] - IS_IN_FLIGHT[before]",
+        "loop.in_flight_count += IS_IN_FLIGHT[after] > IS_IN_FLIGHT[before]",
     ),
     in_core(
         "a loop does not fill its window when an iteration waits",
         "turn",
-        "            if IS_OUT[before]:\n",
+        "            if IS_IN_FLIGHT[before]:\n",
         "            if False:\n",
     ),
     in_core(
@@ -116,14 +121,14 @@ LOOP_MUTANTS = (
     in_core(
         "the timeout of a loop never fires",
         "loops",
-        '        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)\n',
+        "        turn.set_timer(loop.deadline_at, TimerKind.LOOP_TIMEOUT, plan.id, loop.node_attempt.number)\n",
         "",
     ),
     in_core(
         "the timeout of an earlier run ends a loop",
         "advance",
         "    if loop is None or loop.node_attempt.number != message.attempt:\n        return\n"
-        '    if not turn.postpone(loop.deadline_at, "loop_timeout", message.node_id, message.attempt):\n',
+        "    if not turn.postpone(loop.deadline_at, TimerKind.LOOP_TIMEOUT, message.node_id, message.attempt):\n",
         "    if loop is not None:\n",
     ),
     in_core(
@@ -172,8 +177,8 @@ LOOP_MUTANTS = (
     in_core(
         "repeated work keeps its idempotency key",
         "completion",
-        "is_anew and (attempt or node in job.parked)",
-        "is_anew and node in job.parked",
+        "is_new_work and (attempt or node in job.parked)",
+        "is_new_work and node in job.parked",
     ),
     # Pagination
     in_core("one call more than allowed", "pagination", "made < rule.calls_max", "made <= rule.calls_max"),
@@ -220,8 +225,8 @@ LOOP_MUTANTS = (
     in_core(
         "a rebuilt loop treats all slots as free",
         "loop_state",
-        "        self.busy = sum(",
-        "        self.busy = 0 * sum(",
+        "        self.in_flight_count = sum(",
+        "        self.in_flight_count = 0 * sum(",
     ),
     in_core(
         "a rebuilt loop forgets queued iterations",
@@ -229,7 +234,7 @@ LOOP_MUTANTS = (
         "        if state is NodeStatus.PENDING:\n            self.queued[index] = None\n",
         "",
     ),
-    in_core("a rebuilt series starts over", "loop_state", "                calls=progress.calls,\n", ""),
+    in_core("a rebuilt series starts over", "loop_state", "        calls=progress.calls,\n", ""),
     in_engine(
         "timers of iterations are not set again",
         "recovery",

@@ -10,6 +10,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Backoff, RetryOnError
 
 _DELAY_SLACK = 1e-6
+_TIMEOUT_GRACE_SECONDS = 30.0
 # Errors that do not come from the handler: the node's retry rule does not apply to them.
 _NOT_FROM_HANDLER = frozenset({
     "upstream_failed", "template_failed", "worker_lost", "merge_failed", "chunk_invalid", "output_too_large",
@@ -38,7 +39,7 @@ def dispatch(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: 
 
 
 def lose(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
-    """Record the loss of the worker that held the attempt."""
+    """Record the loss of the worker that held the attempt, which the next worker starts again."""
     losses = data_of(event).get("losses", 0)
     if unit.state not in OUT:
         findings.report("I1", f"{describe(event)} in state {unit.state}")
@@ -46,6 +47,9 @@ def lose(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
         findings.report("I3", f"{describe(event)} counts {losses} losses after {unit.losses}")
     unit.losses = losses
     unit.was_just_lost = True
+    if losses <= unit.plan.redeliveries_max:
+        unit.state = "dispatched"
+        unit.started_at = unit.worker_id = None
 
 
 def end_wait(findings: Findings, unit: ReplayedUnit, event: Event, *, was_lost: bool) -> None:
@@ -82,6 +86,7 @@ def _retry(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Ev
         findings.report("I3", f"{describe(event)} after {made} of {rule.attempts_max} attempts")
     error, delay = data.get("error", {}), data.get("delay_seconds", -1.0)
     _record_failure(node, unit, error)
+    _check_timeout(findings, unit, event, error)
     least = _declared_delay(rule, made, error.get("retry_after_seconds") or 0.0)
     most = least * (1 + rule.jitter)
     if not least - _DELAY_SLACK <= delay <= most + _DELAY_SLACK:
@@ -139,6 +144,7 @@ def fail(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Even
     unit.error = error
     unit.is_merging = False
     _record_failure(node, unit, error)
+    _check_timeout(findings, unit, event, error)
     kind = error.get("type")
     made, rule = unit.attempt - unit.attempts_before, unit.plan.on_error
     is_retryable = error.get("retryable", True) and kind not in _NOT_FROM_HANDLER
@@ -146,6 +152,13 @@ def fail(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Even
         findings.report("I3", f"{describe(event)} after {made} of {rule.attempts_max} attempts")
     if kind == "worker_lost" and unit.losses <= unit.plan.redeliveries_max:
         findings.report("I3", f"{describe(event)} after {unit.losses} of {unit.plan.redeliveries_max} allowed losses")
+
+
+def _check_timeout(findings: Findings, unit: ReplayedUnit, event: Event, error: dict[str, Any]) -> None:
+    """Check that the core gave up no attempt before its timeout, counted from its last start."""
+    if error.get("type") == "timeout" and error.get("without_result") and unit.started_at is not None:
+        due_at = unit.started_at + round((unit.plan.timeout_seconds + _TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
+        findings.check_due(event, due_at, "the timeout of its attempt")
 
 
 def check_attempt(findings: Findings, unit: ReplayedUnit, event: Event) -> None:

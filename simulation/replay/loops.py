@@ -25,7 +25,7 @@ MOVES = {
     "iteration_skipped": (frozenset({"pending"}), "skipped"),
     "iteration_cancelled": (frozenset({"dispatched", "running", "waiting"}), "cancelled"),
     "retry_sequence_completed": (frozenset({"running"}), "waiting"),
-    "worker_lost": (OUT, ""),
+    "worker_lost": (OUT, "dispatched"),
 }
 # Errors of a loop itself: before it began, and while its outputs are merged.
 _BEFORE = frozenset({"template_failed", "collection_invalid"})

@@ -77,7 +77,7 @@ def test_plain_lines_contain_retries_and_completions(capsys: pytest.CaptureFixtu
     assert lines[4] == "left   completed in 3.50 s (attempt 2)"
 
 
-def test_an_event_without_a_status_has_a_plain_line_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_worker_has_a_plain_line_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     progress = JobProgress(plan_of(DIAMOND))
     view = PlainDisplay(progress)
     error = {"type": "worker_lost", "message": "the process was killed"}
@@ -87,7 +87,7 @@ def test_an_event_without_a_status_has_a_plain_line_with_its_reason(capsys: pyte
 
     lines = [line[14:] for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == "left   lost its worker: worker_lost: the process was killed"
-    assert progress.nodes["left"].status == "running"
+    assert progress.nodes["left"].status == "dispatched"
 
 
 def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:

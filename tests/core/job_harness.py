@@ -15,10 +15,12 @@ from windlass.core.messages import (
     TaskFinished,
     TaskStarted,
     TimerDue,
+    TimerKind,
 )
 from windlass.core.plan import Plan
 from windlass.core.restoration import restore_job
 from windlass.core.states import NodeStatus
+from windlass.core.timers import timer_of
 
 T0 = 1_700_000_000_000_000
 SECOND = 1_000_000
@@ -53,10 +55,11 @@ class JobHarness:
 
     def _due_at(self, message: TimerDue) -> int:
         """Return when a timer is due; the clock of the test is set to it."""
-        if message.kind == "job_timeout":
+        if message.kind is TimerKind.JOB_TIMEOUT:
             return self.job.state.deadline_at or 0
         attempt = self.job.attempts.get(self.plan.index.get(message.node_id or "", -1))
-        return 0 if attempt is None else attempt.due_at or 0
+        timer = None if attempt is None else timer_of(self.job, attempt)
+        return 0 if timer is None else timer.due_at
 
     def begin(self) -> Changes:
         return self.apply(Submitted("job"))
@@ -74,12 +77,12 @@ class JobHarness:
     def finished(
         self, node: str, outcome: Succeeded | Failed, attempt: int | None = None, seed: int = 0
     ) -> TaskFinished:
-        number = self.job.attempt_of(self.plan.index[node]) if attempt is None else attempt
+        number = self.job.last_attempt_number(self.plan.index[node]) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, seed=seed)
 
-    def start(self, node: str) -> Changes:
-        attempt = self.job.attempt_of(self.plan.index[node])
-        return self.apply(TaskStarted("job", node, attempt, "w1", self.now))
+    def start(self, node: str, worker_id: str = "w1") -> Changes:
+        attempt = self.job.last_attempt_number(self.plan.index[node])
+        return self.apply(TaskStarted("job", node, attempt, worker_id, self.now))
 
     @property
     def dispatched(self) -> list[str]:

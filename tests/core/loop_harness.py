@@ -23,9 +23,10 @@ from windlass.core.messages import (
     TaskFinished,
     TaskStarted,
     TimerDue,
+    TimerKind,
 )
 from windlass.core.plan import Plan
-from windlass.core.prefetch import want_for
+from windlass.core.prefetch import request_for
 from windlass.core.states import NodeStatus
 from windlass.engine.job_table import rebuild
 from windlass.engine.output_store import OutputStore
@@ -67,7 +68,7 @@ class LoopHarness:
         """Apply each message in its own batch; return the changes of the last one."""
         changes = Changes()
         for message in messages:
-            want_for(self.job, message)
+            request_for(self.job, message)
             result_of(self.values.provide(self.job))
             changes = advance(self.job, message, self.now)
             if changes:
@@ -93,8 +94,8 @@ class LoopHarness:
         number = self.attempt(node, index) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, index)
 
-    def start(self, node: str, index: int = 0) -> Changes:
-        return self.apply(TaskStarted("job", node, self.attempt(node, index), "w1", self.now, index))
+    def start(self, node: str, index: int = 0, worker_id: str = "w1") -> Changes:
+        return self.apply(TaskStarted("job", node, self.attempt(node, index), worker_id, self.now, index))
 
     def fire_retry(self, node: str, index: int = 0) -> Changes:
         """Set the clock to the next attempt and fire its timer."""
@@ -102,7 +103,7 @@ class LoopHarness:
         loop = self.job.loops.get(number)
         attempt = self.job.attempts[number] if loop is None else loop.attempts[index]
         self.now = max(self.now, attempt.due_at or 0)
-        return self.apply(TimerDue("job", "retry", node, self.attempt(node, index), index))
+        return self.apply(TimerDue("job", TimerKind.RETRY, node, self.attempt(node, index), index))
 
     def merge_outputs(self) -> Changes:
         """Merge all outputs that were requested since the last call."""
@@ -119,7 +120,7 @@ class LoopHarness:
     def attempt(self, node: str, index: int = 0) -> int:
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        return self.job.attempt_of(number) if loop is None else loop.attempt_of(index)
+        return self.job.last_attempt_number(number) if loop is None else loop.last_attempt_number(index)
 
     def reload(self) -> None:
         """Discard the job in memory and rebuild it from the rows."""

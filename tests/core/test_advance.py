@@ -5,6 +5,7 @@ from msgspec import Raw, structs
 
 from simulation.plans import plan_of
 from tests.core.job_harness import SECOND, T0, JobHarness
+from windlass.core.advance import advance
 from windlass.core.dispatch import TURN_READY_MAX
 from windlass.core.errors import IllegalMove
 from windlass.core.messages import (
@@ -12,11 +13,14 @@ from windlass.core.messages import (
     Continue,
     Submitted,
     Succeeded,
+    TaskStarted,
     TimerDue,
+    TimerKind,
 )
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.states import JOB_FINAL, NODE_FINAL, NodeMove, NodeStatus, node_after
 from windlass.core.templates.template import compile_template
+from windlass.core.timers import timer_of
 
 ECHO = {"start": [], "echo_handler": ["start"], "end": ["echo_handler"]}
 DIAMOND = {"top": [], "left": ["top"], "right": ["top"], "join": ["left", "right"]}
@@ -216,7 +220,7 @@ def test_a_task_without_a_report_times_out_after_a_grace_period() -> None:
     timer = harness.start("a").timers[0]
     harness.now = timer.due_at
 
-    harness.apply(TimerDue("job", "node_timeout", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.NODE_TIMEOUT, "a", 1))
     harness.finish("a", attempt=1)
 
     assert timer.due_at == T0 + 40 * SECOND
@@ -225,11 +229,32 @@ def test_a_task_without_a_report_times_out_after_a_grace_period() -> None:
     assert harness.events[-1] == "result_ignored a"
 
 
+def test_the_timeout_of_an_attempt_counts_from_its_start_and_not_from_the_report() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": task("a", timeout_seconds=10.0)}))
+    harness.begin()
+    harness.now += 20 * SECOND
+
+    (timer,) = harness.apply(TaskStarted("job", "a", 1, "w1", T0 + 5 * SECOND)).timers
+
+    assert timer == timer_of(harness.restored(), harness.restored().attempts[0])
+    assert timer.due_at == T0 + 45 * SECOND
+
+
+def test_an_attempt_timeout_that_fires_too_early_is_set_again() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": task("a", timeout_seconds=10.0)}))
+    harness.begin()
+    (timer,) = harness.start("a").timers
+
+    changes = advance(harness.job, timer.message(), timer.due_at - 1)
+
+    assert (changes.timers, changes.events) == ([timer], {})
+
+
 def test_a_job_that_times_out_fails_and_cancels_its_nodes() -> None:
     harness = JobHarness(plan_of({"a": [], "b": ["a"]}, timeout_seconds=60.0))
     timer = harness.begin().timers[0]
 
-    harness.apply(TimerDue("job", "job_timeout"))
+    harness.apply(TimerDue("job", TimerKind.JOB_TIMEOUT))
 
     assert timer.due_at == T0 + 60 * SECOND
     assert harness.states() == {"a": "cancelled", "b": "cancelled"}
@@ -295,6 +320,6 @@ def test_a_scheduled_job_starts_at_its_time() -> None:
     timer = harness.begin().timers[0]
     before = harness.dispatched
     harness.now = timer.due_at
-    harness.apply(TimerDue("job", "begin"))
+    harness.apply(TimerDue("job", TimerKind.BEGIN))
 
     assert (timer.due_at, before, harness.dispatched) == (T0 + 60 * SECOND, [], ["a"])

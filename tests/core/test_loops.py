@@ -7,7 +7,7 @@ import pytest
 
 from simulation.plans import plan_of
 from tests.core.loop_harness import SECOND, LoopHarness
-from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
+from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 
@@ -278,7 +278,7 @@ def test_a_loop_that_times_out_fails() -> None:
     assert timer.due_at == harness.now + 5 * SECOND
 
     harness.now = timer.due_at
-    harness.apply(TimerDue("job", "loop_timeout", "each", timer.attempt))
+    harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", timer.attempt))
 
     assert harness.status == "failed"
     assert msgspec.json.decode(harness.job.state.error or b"")["type"] == "timeout"
@@ -291,7 +291,7 @@ def test_the_timeout_from_before_a_retry_changes_nothing() -> None:
     harness.apply(RetryRequested("job", "r"))
 
     harness.now += 9 * SECOND
-    harness.apply(TimerDue("job", "loop_timeout", "each", 1))
+    harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", 1))
 
     assert harness.state("each") == "dispatched"
 
@@ -300,7 +300,7 @@ def test_a_loop_timeout_that_fires_too_early_is_set_again() -> None:
     harness = harness_of(looping(1, timeout_seconds=5.0))
     harness.begin()
 
-    changes = harness.apply(TimerDue("job", "loop_timeout", "each", 1))
+    changes = harness.apply(TimerDue("job", TimerKind.LOOP_TIMEOUT, "each", 1))
 
     assert harness.state("each") == "dispatched"
     assert [timer.due_at for timer in changes.timers] == [harness.now + 5 * SECOND]
@@ -313,6 +313,24 @@ def test_losses_are_counted_for_each_iteration() -> None:
     harness.apply(TaskLost("job", "each", 1, "w", 1, index=1))
 
     assert [harness.loop("each").attempts[index].losses for index in (0, 1)] == [0, 1]
+
+
+def test_the_second_worker_of_an_iteration_is_recorded_and_has_the_whole_timeout() -> None:
+    harness = harness_of(looping(2))
+    harness.begin()
+    (first,) = harness.start("each", 1).timers
+    harness.now += 290 * SECOND
+
+    harness.apply(TaskLost("job", "each", 1, "w1", 1, index=1))
+    row = harness.rows("each")[1]
+    changes = harness.start("each", 1, worker_id="w2")
+
+    (second,) = changes.timers
+    assert (row.status, row.started_at, row.worker_id) == ("dispatched", None, None)
+    assert harness.rows("each")[1].worker_id == "w2"
+    assert harness.events[-2:] == ["worker_lost each[1]", "iteration_started each[1]"]
+    assert second.due_at == first.due_at + 290 * SECOND
+    assert harness.loop("each").in_flight_count == 2
 
 
 def test_an_iteration_that_is_lost_too_often_fails() -> None:
@@ -346,7 +364,7 @@ def test_a_reload_restores_the_state_of_every_iteration() -> None:
     harness.reload()
 
     assert harness.states("each") == ["waiting", "completed", "running", "dispatched"]
-    assert harness.loop("each").busy == 2
+    assert harness.loop("each").in_flight_count == 2
 
 
 def test_outputs_merged_for_an_earlier_retry_are_ignored() -> None:

@@ -155,6 +155,22 @@ def test_polling_waits_between_calls() -> None:
     assert harness.params()[0] == harness.params()[1]
 
 
+@pytest.mark.parametrize(
+    ("loop", "first_type"),
+    [(None, "node_dispatched"), (LoopPlan(compile_template([1]), tolerant=True), "iteration_started")],
+)
+def test_the_failure_of_a_later_page_links_to_the_first_event(loop: LoopPlan | None, first_type: str) -> None:
+    harness = harness_of(paginating(loop=loop))
+    harness.begin()
+    harness.finish("fetch", output=page(1))
+
+    changes = harness.fail("fetch", retryable=False)
+
+    (failed,) = [event for event in changes.events["job"] if event.type in ("node_failed", "iteration_failed")]
+    first = next(event for event in harness.store.log("job") if event.type == first_type)
+    assert failed.parent_seq == first.seq
+
+
 def test_each_call_has_its_own_number_of_attempts() -> None:
     harness = harness_of(paginating(on_error=2))
     harness.begin()

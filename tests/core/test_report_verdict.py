@@ -16,6 +16,7 @@ from windlass.core.messages import (
     TaskFinished,
     TaskLost,
     TimerDue,
+    TimerKind,
 )
 from windlass.core.plan import LoopPlan, NodePlan
 from windlass.core.report_verdict import ReportVerdict
@@ -97,7 +98,7 @@ def test_reports_of_a_cancelled_attempt_are_late_and_recorded_once() -> None:
 def test_the_report_of_an_attempt_that_timed_out_is_late(is_reloaded: bool) -> None:
     timed_out = submitted(timeout_seconds=10.0)
     timed_out.now = timed_out.start("a").timers[0].due_at
-    timed_out.apply(TimerDue("job", "node_timeout", "a", 1))
+    timed_out.apply(TimerDue("job", TimerKind.NODE_TIMEOUT, "a", 1))
     if is_reloaded:
         timed_out.job = timed_out.restored()
 

@@ -1,11 +1,13 @@
 """Retries of attempts, redeliveries after lost workers, and retries of whole jobs."""
 
 import pytest
+from msgspec import Raw
 
 from simulation.plans import plan_of
 from tests.core.job_harness import SECOND, T0, JobHarness
 from windlass.core.advance import advance
-from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue
+from windlass.core.changes import Timer
+from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 
@@ -26,7 +28,7 @@ def test_a_failed_attempt_is_retried_after_a_delay() -> None:
     timer = changes.timers[0]
     assert (timer.due_at, harness.state("a")) == (T0 + 2 * SECOND, "waiting")
     harness.now = timer.due_at
-    changes = harness.apply(TimerDue("job", "retry", "a", 1))
+    changes = harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     assert [(t.task_id, t.retry_count) for t in changes.tasks] == [("job_a_2", 1)]
     assert harness.events[-3:] == ["node_retrying a", "node_ready a", "node_dispatched a"]
@@ -38,7 +40,7 @@ def test_the_number_of_attempts_is_limited() -> None:
 
     for attempt in (1, 2):
         harness.fail("a")
-        harness.apply(TimerDue("job", "retry", "a", attempt))
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
     harness.fail("a")
 
     assert harness.status == "failed"
@@ -49,9 +51,9 @@ def test_a_timer_of_an_earlier_attempt_changes_nothing() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
     harness.begin()
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
-    assert not harness.apply(TimerDue("job", "retry", "a", 1))
+    assert not harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
 
 def waiting() -> JobHarness:
@@ -66,14 +68,14 @@ def test_a_retry_timer_that_fires_too_early_is_set_again() -> None:
     harness = waiting()
     due_at = harness.rows["a"].due_at
 
-    changes = advance(harness.job, TimerDue("job", "retry", "a", 1), harness.now)
+    changes = advance(harness.job, TimerDue("job", TimerKind.RETRY, "a", 1), harness.now)
 
     assert (changes.tasks, changes.events) == ([], {})
     assert [(timer.kind, timer.attempt, timer.due_at) for timer in changes.timers] == [("retry", 1, due_at)]
 
 
 def test_a_retry_is_dispatched_when_its_timer_is_due() -> None:
-    changes = waiting().apply(TimerDue("job", "retry", "a", 1))
+    changes = waiting().apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     assert [task.attempt for task in changes.tasks] == [2]
 
@@ -94,7 +96,7 @@ def test_backoff_grows_up_to_its_limit(backoff: Backoff, delays: list[float]) ->
 
     for attempt in range(1, 5):
         waits.append((harness.fail("a").timers[0].due_at - harness.now) / SECOND)
-        harness.apply(TimerDue("job", "retry", "a", attempt))
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
 
     assert waits == delays
 
@@ -104,7 +106,7 @@ def test_retry_after_is_respected_up_to_the_maximum_delay() -> None:
     harness.begin()
 
     first = harness.fail("a", retry_after_seconds=30.0).timers[0].due_at - harness.now
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     second = harness.fail("a", retry_after_seconds=3600.0).timers[0].due_at - harness.now
 
     assert (first, second) == (30 * SECOND, 60 * SECOND)
@@ -136,7 +138,7 @@ def test_the_when_condition_overrides_whether_an_error_is_retryable() -> None:
     harness.begin()
 
     harness.fail("a", retryable=False, status=404)
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     harness.fail("a", retryable=True, status=404)
 
     assert (harness.status, harness.rows["a"].attempt) == ("failed", 2)
@@ -146,7 +148,7 @@ def test_events_of_later_attempts_refer_to_the_first_dispatch() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
     first = harness.begin().events["job"][1]
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
 
     done = harness.finish("a").events["job"]
 
@@ -184,6 +186,55 @@ def test_the_same_loss_reported_twice_counts_once() -> None:
     assert harness.events.count("worker_lost a") == 1
 
 
+def redelivered() -> tuple[JobHarness, Timer]:
+    """Return a job whose first worker was lost after 290 s of 300, and the timer of that run."""
+    harness = JobHarness(plan_of({"a": []}, {"a": task("a", timeout_seconds=300.0)}))
+    harness.begin()
+    (timer,) = harness.start("a").timers
+    harness.now += 290 * SECOND
+    harness.apply(TaskLost("job", "a", 1, "w1", 1))
+    return harness, timer
+
+
+def test_a_lost_worker_returns_its_node_to_the_queue() -> None:
+    harness, _ = redelivered()
+
+    row = harness.rows["a"]
+
+    assert (harness.state("a"), row.status, row.started_at, row.worker_id) == ("dispatched", "dispatched", None, None)
+    assert (row.attempt, row.losses, harness.restored().attempts) == (1, 1, harness.job.attempts)
+
+
+def test_the_second_worker_of_an_attempt_is_recorded() -> None:
+    harness, _ = redelivered()
+
+    changes = harness.start("a", worker_id="w2")
+
+    (event,) = changes.events["job"]
+    assert (event.type, event.data) == ("node_started", Raw(b'{"attempt_number":1,"worker_id":"w2"}'))
+    assert (harness.rows["a"].worker_id, harness.rows["a"].started_at) == ("w2", harness.now)
+
+
+def test_an_attempt_has_its_whole_timeout_after_a_redelivery() -> None:
+    harness, first = redelivered()
+    harness.now += SECOND
+    (second,) = harness.start("a", worker_id="w2").timers
+
+    early = advance(harness.job, first.message(), first.due_at)
+
+    assert (early.events, [timer.due_at for timer in early.timers]) == ({}, [second.due_at])
+    assert second.due_at == T0 + (291 + 330) * SECOND
+    harness.apply(second.message())
+    assert harness.status == "failed"
+
+
+def test_the_timeout_of_a_lost_worker_does_not_end_an_attempt_in_the_queue() -> None:
+    harness, timer = redelivered()
+    harness.now = timer.due_at
+
+    assert not harness.apply(timer.message())
+
+
 def test_a_job_retry_runs_failed_nodes_and_keeps_completed_ones() -> None:
     harness = JobHarness(plan_of({"a": [], "b": ["a"], "c": ["b"]}))
     harness.begin()
@@ -215,13 +266,13 @@ def test_a_job_retry_resets_the_number_of_attempts() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": retrying(attempts_max=2)}))
     harness.begin()
     harness.fail("a")
-    harness.apply(TimerDue("job", "retry", "a", 1))
+    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
     harness.fail("a")
     harness.apply(RetryRequested("job", "r1"))
 
     harness.fail("a")
 
-    assert (harness.state("a"), harness.job.attempt_of(0)) == ("waiting", 3)
+    assert (harness.state("a"), harness.job.last_attempt_number(0)) == ("waiting", 3)
 
 
 def test_a_job_cancelled_before_its_start_can_be_retried() -> None:

@@ -231,7 +231,7 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         async def do_all_wait() -> bool:
             running = first.shard.jobs.get(job.spec.job_id)
             loop = None if running is None else running.loops.get(0)
-            return loop is not None and loop.begun == 10_000 and not loop.busy
+            return loop is not None and loop.begun == 10_000 and not loop.in_flight_count
 
         await until(first, job.spec.job_id, do_all_wait)
         assert first.worker.running == 0

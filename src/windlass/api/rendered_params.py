@@ -116,19 +116,19 @@ class ParamsRenderer:
         """Render a template; a large output is only read if the template accesses its fields."""
         plan = target.plan
         job = Job(plan, target.job)
-        names = template.names_looked_into(spares=False)
+        names = template.names_read(allow_references=False)
         node_ids = [name for name in names if name in plan.index and name not in variables]
         for node_id in node_ids[:NODES_READ_MAX]:
             for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
-        accessed = template.names_looked_into(spares=True)
+        accessed = template.names_read(allow_references=True)
         for node_id in job.large.keys() & accessed:
             output = job.large[node_id]
             job.values[read_reference(output).key] = await self._large_value(output)
         scope = JobScope(job, template, variables)
-        scope.spares = True
+        scope.allow_references = True
         rendered = template.render(scope)
-        if not scope.spared:
+        if not scope.references_used:
             return rendered
         return await self._with_values(rendered, list(job.large.values()))
 

@@ -8,6 +8,7 @@ from msgspec import Raw, Struct
 
 from windlass.api.state import ApiState
 from windlass.core.changes import IterationRow, NodeRow, Task
+from windlass.core.ids import TaskId
 from windlass.core.loop_state import read_progress
 from windlass.core.messages import Failed
 from windlass.core.plan import NodePlan, Plan
@@ -125,7 +126,7 @@ class TaskMetadata:
 
     async def of(self, task: Task) -> dict[str, Any]:
         """Return the metadata of a task. Most tasks have none, and nothing is read for them."""
-        is_iteration = "[" in task.task_id
+        is_iteration = TaskId.parse(task.task_id).index is not None
         if not is_iteration and task.attempt == 1:
             return {}
         key = (task.job_id, task.node_id)

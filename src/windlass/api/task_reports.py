@@ -9,6 +9,7 @@ from windlass.api.problems import HttpProblem, invalid
 from windlass.api.requests import quoted, read_duration
 from windlass.core.durations import DAY_SECONDS
 from windlass.core.ids import TaskId
+from windlass.core.json_text import NULL
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.report_limits import (
     ERROR_MESSAGE_CHARS_MAX,
@@ -24,7 +25,6 @@ from windlass.wire.tasks import UNNAMED_ERROR, TaskErrorRequest, TaskResultReque
 
 ERROR_TYPE_CHARS_MAX = 128
 RETRY_AFTER_SECONDS_MAX = DAY_SECONDS
-NULL = Raw(b"null")
 
 
 def task_id_of(body: TaskResultRequest) -> TaskId:

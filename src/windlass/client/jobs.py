@@ -17,6 +17,7 @@ from windlass.core.errors import (
     WorkflowNotFound,
 )
 from windlass.core.jobs import JobSelection
+from windlass.core.states import JOB_FINAL
 
 # Outputs may have many megabytes and come from an object store.
 OUTPUT_SECONDS_MAX = 300.0
@@ -24,7 +25,6 @@ OUTPUT_SECONDS_MAX = 300.0
 JOB_WAIT_SECONDS_MAX = 30.0
 
 ALL_JOBS = JobSelection()
-FINAL_STATES = frozenset({"completed", "failed", "cancelled"})
 FINAL_EVENTS = frozenset({"job_completed", "job_failed", "job_cancelled"})
 
 _SUBMIT = ErrorTypes(not_found=WorkflowNotFound, invalid=InputInvalid)
@@ -102,7 +102,7 @@ class Jobs:
         while True:
             try:
                 job = await self.get(job_id, wait_seconds=JOB_WAIT_SECONDS_MAX)
-                if job.status in FINAL_STATES:
+                if job.status in JOB_FINAL:
                     return msgspec.structs.replace(job, nodes=await self.nodes(job_id))
                 backoff.reset()
             except (ServerUnreachable, StoreUnavailable) as error:
@@ -225,7 +225,7 @@ class Jobs:
                 if last is not None and _is_final(last):
                     return
                 # A server that shuts down also ends its streams. The rest of a finished job is read from the list.
-                if (await self.get(job_id)).status in FINAL_STATES:
+                if (await self.get(job_id)).status in JOB_FINAL:
                     async for item in self._rest(view, path, params, after):
                         after = _number(item)
                         yield item

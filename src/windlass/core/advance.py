@@ -3,10 +3,10 @@
 A message that is outdated or delivered again changes nothing and is not an error.
 """
 
-from windlass.core import attempts, completion, dispatch, loops, outcomes, pagination
+from windlass.core import attempts, completion, dispatch, loops, pagination
 from windlass.core.changes import Arrival, Changes
 from windlass.core.job import Job
-from windlass.core.loop_state import IS_OUT, Attempt
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -19,8 +19,10 @@ from windlass.core.messages import (
     TaskLost,
     TaskStarted,
     TimerDue,
+    TimerKind,
 )
-from windlass.core.states import JobStatus, NodeStatus
+from windlass.core.states import JobStatus
+from windlass.core.timers import timer_of
 from windlass.core.turn import Turn
 
 
@@ -74,25 +76,25 @@ def _begin(turn: Turn) -> None:
     job = turn.job
     if job.state.status is not JobStatus.PENDING or job.ready:
         return
-    if turn.postpone(job.spec.scheduled_at, "begin"):
+    if turn.postpone(job.spec.scheduled_at, TimerKind.BEGIN):
         return
     job.enqueue_unblocked()
     turn.set_deadline()
 
 
-# Timers are kept in memory and set again by recovery. One may fire early, because its instant was never stored or a
-# clock went back: then it is set again for the recorded instant.
-
-
 def _wake(turn: Turn, message: TimerDue) -> None:
+    """Apply a timer. One that fires before the recorded instant is set again.
+
+    That happens if the instant was never stored, a clock went back, or another worker runs the attempt now.
+    """
     match message.kind:
-        case "begin":
+        case TimerKind.BEGIN:
             _begin(turn)
-        case "job_timeout":
+        case TimerKind.JOB_TIMEOUT:
             _check_job_timeout(turn, message)
-        case "loop_timeout":
+        case TimerKind.LOOP_TIMEOUT:
             _check_loop_timeout(turn, message)
-        case _:
+        case TimerKind.RETRY | TimerKind.NODE_TIMEOUT:
             _wake_attempt(turn, message)
 
 
@@ -100,7 +102,7 @@ def _check_job_timeout(turn: Turn, message: TimerDue) -> None:
     state = turn.job.state
     if turn.job.is_final or message.round != state.round:
         return
-    if not turn.postpone(state.deadline_at, "job_timeout"):
+    if not turn.postpone(state.deadline_at, TimerKind.JOB_TIMEOUT):
         completion.time_out_job(turn)
 
 
@@ -109,7 +111,7 @@ def _check_loop_timeout(turn: Turn, message: TimerDue) -> None:
     loop = turn.job.loops.get(node)
     if loop is None or loop.node_attempt.number != message.attempt:
         return
-    if not turn.postpone(loop.deadline_at, "loop_timeout", message.node_id, message.attempt):
+    if not turn.postpone(loop.deadline_at, TimerKind.LOOP_TIMEOUT, message.node_id, message.attempt):
         loops.time_out(turn, node)
 
 
@@ -119,9 +121,14 @@ def _wake_attempt(turn: Turn, message: TimerDue) -> None:
     attempt = _present_attempt(job, node, message.index)
     if attempt is None or attempt.number != message.attempt:
         return
-    if message.kind == "retry":
+    timer = timer_of(job, attempt)
+    if timer is None or timer.kind is not message.kind:
+        return
+    if turn.now < timer.due_at:
+        turn.changes.timers.append(timer)
+    elif timer.kind is TimerKind.RETRY:
         _retry_attempt(turn, attempt)
-    elif IS_OUT[job.state_of(attempt)]:
+    else:
         attempts.time_out_attempt(turn, attempt)
 
 
@@ -136,11 +143,7 @@ def _present_attempt(job: Job, node: int, index: int) -> Attempt | None:
 def _retry_attempt(turn: Turn, attempt: Attempt) -> None:
     """Dispatch the next attempt after its delay. An iteration first waits for room in the window of its loop."""
     job = turn.job
-    if job.state_of(attempt) != NodeStatus.WAITING or attempt.is_merging:
-        return
-    if attempt.due_at is not None and turn.now < attempt.due_at:
-        outcomes.wait(turn, attempt)
-    elif attempt.is_iteration:
+    if attempt.is_iteration:
         job.loops[attempt.node].queued[attempt.index] = None
         job.filling[attempt.node] = None
     else:
@@ -148,7 +151,7 @@ def _retry_attempt(turn: Turn, attempt: Attempt) -> None:
 
 
 def _take_outputs(turn: Turn, message: OutputsMerged) -> None:
-    """Complete a loop, or a series of calls, whose outputs have been merged."""
+    """Complete a loop, or a pagination, whose outputs have been merged."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     if message.generation != job.generations.get(node, 0):

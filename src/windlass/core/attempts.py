@@ -8,12 +8,11 @@ from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, Succeeded, TaskError, TaskFinished, TaskLost, TaskStarted
-from windlass.core.outcomes import complete, fail, wait
+from windlass.core.outcomes import complete, fail
 from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
     LOSSES,
-    WORKER_LOST,
     classified,
     delay_seconds,
     encoded,
@@ -22,11 +21,9 @@ from windlass.core.retries import (
 )
 from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeStatus
+from windlass.core.timers import set_attempt_timer
 from windlass.core.turn import LOST, RETRYING, Turn, execution_meta, json_raw
 from windlass.core.webhooks import HANDLER as WEBHOOK
-
-# The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
-NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
 _RUNNING, _ACCEPTED = int(NodeStatus.RUNNING), ReportVerdict.ACCEPTED
 
@@ -49,8 +46,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
         _record(turn, attempt, plan, message)
         _fail_or_retry(turn, attempt, outcome.error, message)
     elif plan.is_plain:
-        microseconds = max(0, message.finished_at - message.started_at)
-        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(microseconds))
+        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(message.microseconds))
     else:
         _record(turn, attempt, plan, message)
         _succeed(turn, attempt, outcome, message)
@@ -100,7 +96,7 @@ def _back_off(turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta
     }
     turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=meta, parent_seq=attempt.first_seq)
     turn.save(attempt, error=encoded(error))
-    wait(turn, attempt)
+    set_attempt_timer(turn, attempt)
 
 
 def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: str) -> None:
@@ -116,7 +112,7 @@ def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: 
 
 
 def lose_task(turn: Turn, message: TaskLost) -> None:
-    """Count the loss of a worker. The broker delivers the same attempt again, unless that happened too often."""
+    """Count the loss of a worker. The attempt starts again with the next worker, unless that happened too often."""
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     if node < 0:
@@ -130,11 +126,14 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     attempt.losses = message.losses
     _emit_loss(turn, attempt, message.worker_id)
     if attempt.losses <= job.plan.nodes[node].redeliveries_max:
+        attempt.started_at = None
+        attempt.worker_id = None
+        turn.transition(attempt, NodeMove.REDELIVER)
         turn.save(attempt)
         return
     turn.withdraw(attempt)
     text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
-    error = TaskError(type=WORKER_LOST, message=text, retryable=False, without_result=True)
+    error = TaskError(type=TaskError.WORKER_LOST, message=text, retryable=False, without_result=True)
     fail(turn, attempt, classified(error))
 
 
@@ -161,16 +160,14 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
         return
     turn.start(attempt, message.started_at, message.worker_id)
     turn.save(attempt)
-    limit = job.plan.nodes[node].timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
-    due_at = turn.now + round(limit * MICROSECONDS)
-    turn.set_timer(due_at, "node_timeout", message.node_id, message.attempt, message.index)
+    set_attempt_timer(turn, attempt)
 
 
 def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
     """Give up an attempt whose worker neither enforced its timeout nor reported a result."""
     job = turn.job
     plan = job.plan.nodes[attempt.node]
-    text = f"no result after {plan.timeout_seconds:g} s and no heartbeat from the worker"
+    text = f"no result within the timeout of {plan.timeout_seconds:g} s; the worker did not stop the attempt"
     error = classified(TaskError(type="timeout", message=text, without_result=True))
     turn.withdraw(attempt)
     attempts_made = attempt.attempts_made
@@ -190,7 +187,7 @@ def _ignore(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
             job.ignored.add(key)
             _emit_ignored(turn, message, index)
         return ReportVerdict.LATE
-    if 0 < message.attempt <= job.last_attempt(node, message.index):
+    if 0 < message.attempt <= job.last_attempt_of_task(node, message.index):
         return ReportVerdict.REPEATED
     return ReportVerdict.UNKNOWN
 
@@ -202,8 +199,7 @@ def _emit_ignored(turn: Turn, message: TaskFinished, index: int | None) -> None:
 
 
 def _execution_meta(plan: NodePlan, message: TaskFinished, will_retry: bool | None = None) -> Raw:
-    microseconds = max(0, message.finished_at - message.started_at)
     retry = retry_meta(plan, message.attempt, will_retry)
     if retry is None:
-        return execution_meta(microseconds)
-    return json_raw({"execution": {"duration_seconds": microseconds / MICROSECONDS}, "retry": retry})
+        return execution_meta(message.microseconds)
+    return json_raw({"execution": {"duration_seconds": message.microseconds / MICROSECONDS}, "retry": retry})

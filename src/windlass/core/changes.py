@@ -7,7 +7,7 @@ from msgspec import Raw, Struct
 
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
-from windlass.core.messages import TimerDue
+from windlass.core.messages import TimerDue, TimerKind
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 
@@ -33,7 +33,7 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     meta: Raw | None = None
     # The position of the node in its plan. Nodes that run at the same time have adjacent rows.
     number: int = 0
-    # The progress of a loop or of a series of calls, if the node has one.
+    # The progress of a loop or of a pagination, if the node has one.
     progress: Raw | None = None
 
 
@@ -85,7 +85,7 @@ class IterationRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
-    """The output of one call of a series, until the series ends. The index is -1 outside of loops."""
+    """One page, until the pagination ends. The index is -1 outside of loops."""
 
     job_id: str
     number: int
@@ -96,7 +96,7 @@ class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
 
 
 class CollectionChunkRow(Struct, frozen=True, array_like=True, gc=False):
-    """A part of a recorded collection, as a JSON array."""
+    """A stored piece of a recorded collection, as a JSON array. Unrelated to the chunk of elements that a task gets."""
 
     job_id: str
     number: int
@@ -112,9 +112,9 @@ class MergeOutputs(Struct, frozen=True, gc=False):
     node_id: str
     number: int
     generation: int
-    # None for the iterations of a loop; else the calls of one iteration, or of the node itself (-1).
+    # None for the iterations of a loop; else the pages of one iteration, or of the node itself (-1).
     index: int | None
-    # The number of iterations or calls.
+    # The number of iterations or pages.
     count: int
     # Whether each part is a list to concatenate, or one element.
     spliced: bool
@@ -162,7 +162,7 @@ class Timer(Struct, frozen=True, gc=False):
 
     due_at: int
     job_id: str
-    kind: str
+    kind: TimerKind
     node_id: str | None = None
     attempt: int = 0
     index: int = 0

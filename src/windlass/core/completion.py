@@ -7,7 +7,8 @@ from msgspec import Raw
 
 from windlass.core.changes import Arrival
 from windlass.core.events import EventType
-from windlass.core.job import NULL, Job
+from windlass.core.job import Job
+from windlass.core.json_text import NULL
 from windlass.core.loop_state import IN_FLIGHT
 from windlass.core.loop_transitions import cancel_iterations, reset_iterations
 from windlass.core.messages import CancelRequested, RetryRequested, TaskError
@@ -43,11 +44,12 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
     if attempt is None:
         job.remember_attempt(node, job.attempts_before.get(node, 0))
     if job.plan.nodes[node].allow_failure:
+        # Unlike None, which means that there is no output.
         job.outputs[node] = NULL
-    data = json_raw({"attempt_number": job.attempt_of(node), "error": error})
+    data = json_raw({"attempt_number": job.last_attempt_number(node), "error": error})
     parent_seq = None
-    if attempt is not None and attempt.attempts_made > 1:
-        parent_seq = attempt.first_seq
+    if attempt is not None:
+        parent_seq = attempt.parent_seq
     turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq)
     turn.save_node(node, attempt, turn.now, encoded(error))
 
@@ -134,9 +136,9 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.is_final or not nodes:
         return
-    anew = _nodes_to_run_anew(job, nodes, message.from_node)
+    anew = _nodes_with_new_work(job, nodes, message.from_node)
     for node in nodes:
-        _reset(turn, node, is_anew=node in anew)
+        _reset(turn, node, is_new_work=node in anew)
     job.recount(nodes)
     job.state.round += 1
     job.state.completed_at = job.state.error = None
@@ -174,17 +176,17 @@ def _start_of_retry(job: Job, from_node: str | None) -> int | None:
     return None if from_node is None else job.plan.index.get(from_node)
 
 
-def _nodes_to_run_anew(job: Job, nodes: Sequence[int], from_node: str | None) -> set[int]:
+def _nodes_with_new_work(job: Job, nodes: Sequence[int], from_node: str | None) -> set[int]:
     """Return the nodes whose work differs from before: their inputs may change, or the retry starts at them."""
     among = set(nodes)
     start = _start_of_retry(job, from_node)
     return {node for node in nodes if node == start or not among.isdisjoint(job.plan.parents[node])}
 
 
-def _reset(turn: Turn, node: int, *, is_anew: bool) -> None:
+def _reset(turn: Turn, node: int, *, is_new_work: bool) -> None:
     job = turn.job
-    attempt = job.attempt_of(node)
-    if job.states[node] == NodeStatus.COMPLETED or (is_anew and (attempt or node in job.parked)):
+    attempt = job.last_attempt_number(node)
+    if job.states[node] == NodeStatus.COMPLETED or (is_new_work and (attempt or node in job.parked)):
         job.generations[node] = job.generations.get(node, 0) + 1
         loop = job.parked.pop(node, None)
         if loop is not None and loop.attempts_made:

@@ -8,6 +8,7 @@ from msgspec import Raw
 from windlass.core.changes import Task
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
+from windlass.core.json_text import NULL
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import Failed, TaskFinished
 from windlass.core.runs.rows import DeliveryRow
@@ -18,7 +19,7 @@ from windlass.core.webhooks import Delivery, delivery_of
 
 DELIVERED, FAILED = "delivered", "failed"
 # Params that were too large to travel with their task are not kept: such a delivery cannot be repeated.
-NOT_KEPT = Raw(b"null")
+NOT_KEPT = NULL
 ERROR_CHARS_MAX = 1_000
 
 

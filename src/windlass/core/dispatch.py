@@ -3,9 +3,9 @@
 from windlass.core import completion, loops
 from windlass.core.errors import TemplateFailed
 from windlass.core.events import EventType
-from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodeKind, NodePlan
+from windlass.core.prefetch import request_for_dispatch
 from windlass.core.retries import template_error
 from windlass.core.scopes import JobScope
 from windlass.core.states import NodeMove, NodeStatus
@@ -79,7 +79,7 @@ def _enter(turn: Turn, node: int) -> None:
 def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
     """Whether the node is not dispatched now: it ends without a worker, or waits for large outputs to be read."""
     job = turn.job
-    if job.large and _lacks_values(job, plan):
+    if job.large and request_for_dispatch(job, plan):
         job.stalled.append(node)
         return True
     if plan.kind is NodeKind.TASK:
@@ -89,14 +89,6 @@ def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
         turn.emit(EventType.NODE_READY, plan.id)
     _complete_without_worker(turn, node)
     return True
-
-
-def _lacks_values(job: Job, plan: NodePlan) -> bool:
-    """Whether large outputs must be read before the node can be dispatched. All of them are requested."""
-    lacks = loops.lacks(job, plan)
-    if plan.loop is not None:
-        lacks |= job.lacks(plan.loop.collection)
-    return lacks
 
 
 def _is_skipped(turn: Turn, node: int, plan: NodePlan) -> bool:

@@ -70,7 +70,7 @@ class EventType(StrEnum):
     NODE_SKIPPED         = ("node_skipped", NODE, "skipped", "skipped", ("reason",))
     NODE_CANCELLED       = ("node_cancelled", NODE, "cancelled", "cancelled", ("reason",))
     # These three are about an iteration when they carry its index.
-    WORKER_LOST          = ("worker_lost", NODE, None, "lost its worker",
+    WORKER_LOST          = ("worker_lost", NODE, "dispatched", "lost its worker",
                             ("attempt_number", "worker_id", "losses", "error"))
     CALLS_COMPLETED      = ("retry_sequence_completed", NODE, "waiting", "finished its calls",
                             ("total_attempts", "collect", "is_exhausted"))

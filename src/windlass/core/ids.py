@@ -99,10 +99,10 @@ class TaskId(Struct, frozen=True):
 
 def task_id_text(job_id: JobId, node_id: NodeId, index: int | None, attempt: int) -> str:
     """Return the text of a task id."""
-    return attempt_id(work_key(job_id, node_id, index), attempt)
+    return task_id_from_key(work_key(job_id, node_id, index), attempt)
 
 
-def attempt_id(key: str, attempt: int) -> str:
+def task_id_from_key(key: str, attempt: int) -> str:
     """Return the text of a task id from the key of its work."""
     return f"{key}_{attempt}"
 

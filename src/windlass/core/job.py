@@ -1,4 +1,4 @@
-"""A job in memory: the state that the rules decide on, and how it is restored from rows."""
+"""A job in memory: the state that the rules decide on, and the questions they ask about it."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from windlass.core.ids import task_id_text
 from windlass.core.jobs import JobRecord
 from windlass.core.loop_state import (
     IN_FLIGHT,
-    IS_OUT,
+    IS_IN_FLIGHT,
     Attempt,
     Loop,
     LoopProgress,
@@ -22,9 +22,6 @@ from windlass.core.loop_state import (
 from windlass.core.plan import Plan
 from windlass.core.states import NODE_FINAL, NodeStatus
 from windlass.core.templates.template import Template
-
-# The output of a node that was allowed to fail. None means that there is no output.
-NULL = Raw(b"null")
 
 _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPED), int(NodeStatus.FAILED)
@@ -134,7 +131,7 @@ class Job:
         """Whether the job has finished."""
         return self.state.is_final
 
-    def attempt_of(self, node: int) -> int:
+    def last_attempt_number(self, node: int) -> int:
         """Return the last attempt of a node; 0 without any."""
         attempt = self.attempts.get(node)
         if attempt is None and self.loops and node in self.loops:
@@ -144,21 +141,21 @@ class Job:
         state = self.states[node]
         return self.last_attempts.get(node, 1 if state in (_COMPLETED, _FAILED) else 0)
 
-    def last_attempt(self, node: int, index: int) -> int:
+    def last_attempt_of_task(self, node: int, index: int) -> int:
         """Return the number of the last attempt of a node, or of one of its iterations; 0 if there was none."""
         if self.plan.nodes[node].loop is None:
-            return self.attempt_of(node)
+            return self.last_attempt_number(node)
         # Attempts of a loop that has completed, and of earlier generations.
         last = self.attempts_start.get(node, 0)
         loop = self.loops.get(node) or self.parked.get(node)
         if loop is not None and 0 <= index < loop.begun:
-            last = max(last, loop.attempt_of(index))
+            last = max(last, loop.last_attempt_number(index))
         return last
 
     def remember_attempt(self, node: int, attempt: int) -> None:
         """Keep the attempt of a node that is not in flight, unless its status implies it."""
         self.last_attempts.pop(node, None)
-        if attempt != self.attempt_of(node):
+        if attempt != self.last_attempt_number(node):
             self.last_attempts[node] = attempt
 
     def find_attempt(self, node: int, index: int, number: int) -> Attempt | None:
@@ -169,7 +166,7 @@ class Job:
             loop = self.loops[node]
             attempt = loop.attempts.get(index)
             states, position = loop.states, index
-        if attempt is None or not IS_OUT[states[position]] or attempt.number != number:
+        if attempt is None or not IS_IN_FLIGHT[states[position]] or attempt.number != number:
             return None
         return attempt
 
@@ -179,7 +176,7 @@ class Job:
         for loop in self.loops.values():
             yield from loop.attempts.values()
 
-    def out(self) -> list[Attempt]:
+    def attempts_in_flight(self) -> list[Attempt]:
         """Return all attempts that are dispatched or running."""
         return [attempt for attempt in self.current_attempts() if self.state_of(attempt) in IN_FLIGHT]
 
@@ -216,18 +213,16 @@ class Job:
             raise TemplateFailed(f"artifact not found: {key}; it was removed from the artifact store")
         return found
 
-    def lacks(self, template: Template | None, *, spares: bool = False) -> bool:
-        """Whether rendering a template, if there is one, must wait for large outputs, which are then requested."""
-        if template is None:
-            return False
-        names = template.names_looked_into(spares=spares) & self.large.keys()
+    def request_missing(self, template: Template, *, allow_references: bool = False) -> bool:
+        """Request the large outputs that a template reads and that are not decoded; return whether there are any."""
+        names = template.names_read(allow_references=allow_references) & self.large.keys()
         keys = {read_reference(self.large[name]).key for name in names} - self.values.keys()
         # Sorted, so that equal decisions have equal effects.
         self.wanted.update(dict.fromkeys(sorted(keys)))
         return bool(keys)
 
     def progress_of(self, node: int, attempt: Attempt | None) -> Raw | None:
-        """Return the progress of the loop or the series of calls of a node, for its row."""
+        """Return the progress of the loop or the pagination of a node, for its row."""
         loop = self.loops.get(node) or self.parked.get(node)
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
         if loop is not None:

@@ -1,4 +1,4 @@
-"""A job as it is declared: what was asked (`JobSpec`) and what the rules change (`JobState`).
+"""A job as it is declared: what was requested (`JobSpec`) and what the rules change (`JobState`).
 
 Columns, queries and messages are derived from these fields; a new field needs one line here and one migration per
 database.
@@ -14,7 +14,7 @@ from windlass.core.states import JOB_FINAL, JobStatus
 
 
 class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
-    """What was asked: stored when a job is submitted, never changed."""
+    """What was requested: stored when a job is submitted, never changed."""
 
     job_id: JobId
     workflow_id: WorkflowId

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, Struct
 
-from windlass.core.changes import IterationRow
+from windlass.core.changes import IterationRow, NodeRow
+from windlass.core.json_text import NULL
 from windlass.core.plan import LoopPlan
 from windlass.core.states import NODE_STATES, NodeStatus
 
-# Elements in one chunk of a recorded collection, which is decoded as a whole.
+# Elements in one stored chunk of a collection, which is decoded as a whole. Unrelated to the chunks that tasks get.
 CHUNK_ELEMENTS = 1_000
 COLLECTION_BYTES_MAX = 256 * 1024 * 1024
 # Iterations that wait for their next attempt besides those in flight; a loop with more begins no others.
@@ -20,9 +21,8 @@ IN_FLIGHT = frozenset({NodeStatus.DISPATCHED, NodeStatus.RUNNING})
 # The states in which a node or an iteration has a current attempt.
 HAS_ATTEMPT = IN_FLIGHT | {NodeStatus.WAITING}
 # IN_FLIGHT by the number of the status: a lookup instead of a search in a set of enums.
-IS_OUT = bytes(state in IN_FLIGHT for state in NodeStatus)
+IS_IN_FLIGHT = bytes(state in IN_FLIGHT for state in NodeStatus)
 _COMPLETED, _FAILED, _SKIPPED = int(NodeStatus.COMPLETED), int(NodeStatus.FAILED), int(NodeStatus.SKIPPED)
-NOTHING = Raw(b"null")
 
 
 class Attempt(Struct, gc=False):
@@ -30,7 +30,7 @@ class Attempt(Struct, gc=False):
 
     node: int
     number: int
-    # Attempts before the last retry of the job and in earlier calls: they do not count against max_attempts.
+    # Attempts before the last retry of the job and for earlier pages: they do not count against max_attempts.
     attempts_before: int = 0
     losses: int = 0
     first_seq: int | None = None
@@ -41,10 +41,10 @@ class Attempt(Struct, gc=False):
     # The iteration, if it is an attempt of one and not of the node itself.
     index: int = -1
     is_iteration: bool = False
-    # Calls of a series that succeeded so far, and the changes that they made to the params.
+    # Pages that succeeded so far (a poll counts as a page), and the changes that they made to the params.
     calls: int = 0
-    patch: Raw = NOTHING
-    # Whether all calls are made and their outputs are being merged.
+    patch: Raw = NULL
+    # Whether all pages are there and are being merged.
     is_merging: bool = False
 
     @property
@@ -68,7 +68,7 @@ class Attempt(Struct, gc=False):
 
 
 class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
-    """The progress of a loop or a series of calls in the row of its node or iteration."""
+    """The progress of a loop or a pagination in the row of its node or iteration."""
 
     generation: int = 0
     # The number of iterations; -1 if the node is not a loop in progress.
@@ -80,7 +80,7 @@ class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
     deadline_at: int | None = None
     calls: int = 0
     is_merging: bool = False
-    patch: Raw = NOTHING
+    patch: Raw = NULL
 
 
 NO_PROGRESS = LoopProgress()
@@ -92,6 +92,26 @@ def read_progress(raw: Raw | None) -> LoopProgress:
     if raw is None:
         return NO_PROGRESS
     return _decode_progress(raw)
+
+
+def attempt_of_row(node: int, row: NodeRow | IterationRow, progress: LoopProgress, index: int = -1) -> Attempt:
+    """Return the attempt that the row of a node, or of the iteration with this index, describes."""
+    return Attempt(
+        node=node,
+        number=row.attempt,
+        attempts_before=row.attempts_before,
+        losses=row.losses,
+        first_seq=row.first_seq,
+        dispatched_at=row.dispatched_at,
+        started_at=row.started_at,
+        due_at=row.due_at,
+        worker_id=row.worker_id,
+        index=index,
+        is_iteration=index >= 0,
+        calls=progress.calls,
+        patch=progress.patch,
+        is_merging=progress.is_merging,
+    )
 
 
 class LoopRows(Struct, frozen=True):
@@ -149,12 +169,12 @@ class Loop:
         "attempts_before",
         "attempts_start",
         "begun",
-        "busy",
         "collection",
         "completed",
         "deadline_at",
         "failed",
         "generation",
+        "in_flight_count",
         "is_merging",
         "last_attempts",
         "node_attempt",
@@ -181,7 +201,7 @@ class Loop:
         # Iterations that were begun and wait for room in the window, in order.
         self.queued: dict[int, None] = {}
         self.attempts: dict[int, Attempt] = {}
-        self.busy = 0
+        self.in_flight_count = 0
         self.completed = self.failed = self.skipped = 0
         # Attempts are counted from here: numbers are unique over all generations of an iteration.
         self.attempts_start = attempts_start
@@ -211,7 +231,7 @@ class Loop:
 
     def next_index(self) -> int | None:
         """Return the next iteration to dispatch and remove it from the queue; None without room or iterations."""
-        if self.busy >= self.plan.window or (self.plan.mode == "sequential" and self._is_one_waiting()):
+        if self.in_flight_count >= self.plan.window or (self.plan.mode == "sequential" and self._is_one_waiting()):
             return None
         if self.queued:
             # In sequential mode an iteration that has begun comes before all others.
@@ -232,10 +252,10 @@ class Loop:
         """Whether an iteration could be dispatched, or the loop ended, now."""
         if self.is_over:
             return not self.is_merging
-        room = self.busy < self.plan.window
+        room = self.in_flight_count < self.plan.window
         return room and (bool(self.queued) or self.begun < self.total)
 
-    def attempt_of(self, index: int) -> int:
+    def last_attempt_number(self, index: int) -> int:
         """Return the last attempt of an iteration; 0 without any."""
         attempt = self.attempts.get(index)
         if attempt is not None:
@@ -252,21 +272,29 @@ class Loop:
     def remember_attempt(self, index: int, attempt: int, before: int) -> None:
         """Keep the attempts of an iteration that is not in flight, unless its status implies them."""
         self.last_attempts.pop(index, None)
-        if attempt != self.attempt_of(index):
+        if attempt != self.last_attempt_number(index):
             self.last_attempts[index] = attempt
         if before != self.attempts_start:
             self.attempts_before[index] = before
 
+    @property
+    def success_rate(self) -> float:
+        """Return the part of the iterations that completed; 1 for an empty collection."""
+        if not self.total:
+            return 1.0
+        return self.completed / self.total
+
     def meta(self) -> dict[str, object]:
         """Return the counts of a loop that ended."""
-        rate = self.completed / self.total if self.total else 1.0
         counts: dict[str, object] = {
             "total": self.total,
             "succeeded": self.completed,
             "failed": self.failed,
-            "success_rate": rate,
+            "success_rate": self.success_rate,
         }
-        return {**counts, "skipped": self.skipped} if self.skipped else counts
+        if self.skipped:
+            counts["skipped"] = self.skipped
+        return counts
 
     def restore(self, rows: LoopRows, begun: int) -> None:
         """Restore the iterations from their rows."""
@@ -284,30 +312,14 @@ class Loop:
                 self.attempts[index] = Attempt(
                     self.node_attempt.node, start + 1, start, dispatched_at=at, index=index, is_iteration=True
                 )
-        self.busy = sum(self.states[index] in IN_FLIGHT for index in self.attempts)
+        self.in_flight_count = sum(self.states[index] in IN_FLIGHT for index in self.attempts)
 
     def _restore_row(self, row: IterationRow) -> None:
         state = NODE_STATES[row.status]
         index = row.index
         self.states[index] = state
         if state in HAS_ATTEMPT:
-            progress = read_progress(row.progress)
-            self.attempts[index] = Attempt(
-                node=self.node_attempt.node,
-                number=row.attempt,
-                attempts_before=row.attempts_before,
-                losses=row.losses,
-                first_seq=row.first_seq,
-                dispatched_at=row.dispatched_at,
-                started_at=row.started_at,
-                due_at=row.due_at,
-                worker_id=row.worker_id,
-                index=index,
-                is_iteration=True,
-                calls=progress.calls,
-                patch=progress.patch,
-                is_merging=progress.is_merging,
-            )
+            self.attempts[index] = attempt_of_row(self.node_attempt.node, row, read_progress(row.progress), index)
             return
         self.remember_attempt(index, row.attempt, row.attempts_before)
         if state is NodeStatus.PENDING:

@@ -45,7 +45,7 @@ def reset_iterations(turn: Turn, node: int) -> None:
         if loop.states[index] not in (NodeStatus.FAILED, NodeStatus.CANCELLED):
             continue
         loop.failed -= loop.states[index] == NodeStatus.FAILED
-        attempt = loop.attempt_of(index)
+        attempt = loop.last_attempt_number(index)
         loop.states[index] = NodeStatus.PENDING
         loop.remember_attempt(index, attempt, attempt)
         loop.queued[index] = None

@@ -3,8 +3,6 @@
 Only the window is in memory. Outputs are stored as rows and merged into the output of the node at the end.
 """
 
-from typing import cast
-
 from msgspec import Raw
 
 from windlass.core import completion
@@ -13,11 +11,11 @@ from windlass.core.changes import CollectionChunkRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
-from windlass.core.job import Job
 from windlass.core.loop_state import COLLECTION_BYTES_MAX, Attempt, Collection, Loop
 from windlass.core.loop_transitions import cancel_iterations, end_iteration
-from windlass.core.messages import OutputsMerged, TaskError
+from windlass.core.messages import OutputsMerged, TaskError, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan
+from windlass.core.prefetch import request_for_task
 from windlass.core.retries import classified, encoded, template_error
 from windlass.core.scopes import JobScope, attempt_scope
 from windlass.core.states import JobStatus, NodeMove
@@ -82,7 +80,7 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
             turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
-        turn.set_timer(loop.deadline_at, "loop_timeout", plan.id, loop.node_attempt.number)
+        turn.set_timer(loop.deadline_at, TimerKind.LOOP_TIMEOUT, plan.id, loop.node_attempt.number)
     data = {
         "attempt_number": loop.node_attempt.number,
         "iterator_name": loop.plan.element,
@@ -102,7 +100,7 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
-    if job.large and lacks(job, plan):
+    if job.large and request_for_task(job, plan):
         return budget
     tasks = turn.changes.tasks
     begun = loop.begun
@@ -133,11 +131,6 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
     spliced = loop.plan.chunk_size is not None
     attempt = loop.node_attempt.number
     turn.changes.merges.append(MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
-
-
-def lacks(job: Job, plan: NodePlan) -> bool:
-    """Whether large outputs must be read before iterations can be rendered. All of them are requested."""
-    return any([job.lacks(plan.when), job.lacks(plan.sink_options), job.lacks(plan.params, spares=True)])
 
 
 def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
@@ -246,15 +239,12 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     if message.error is not None:
         completion.fail_node(turn, node, classified(message.error))
         return
-    meta = json_raw(loop.meta())
-    counts = {"total_iterations": loop.total, "successful": loop.completed, "failed": loop.failed}
-    rate = cast("float", loop.meta()["success_rate"])
-    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw({**counts, "skipped": loop.skipped, "success_rate": rate}))
-    turn.move(node, NodeMove.COMPLETE)
-    attempt = turn.finish(node)
-    assert attempt is not None
-    job.put_output(node, message.output)
-    job.metas[node] = meta
-    turn.emit(EventType.NODE_COMPLETED, plan.id, attempt_data(attempt.number))
-    turn.save_node(node, attempt, turn.now)
-    turn.meet_dependents(node, skipped=False)
+    data = {
+        "total_iterations": loop.total,
+        "successful": loop.completed,
+        "failed": loop.failed,
+        "skipped": loop.skipped,
+        "success_rate": loop.success_rate,
+    }
+    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw(data))
+    turn.complete_node(loop.node_attempt, message.output, json_raw(loop.meta()), None)

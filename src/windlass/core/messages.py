@@ -1,13 +1,30 @@
 """Messages: what happened to a job, in the past tense, with every random or clock value that a decision needs."""
 
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from enum import StrEnum, unique
+from typing import ClassVar, Protocol, Self, cast
 
 from msgspec import Raw, Struct
 
 from windlass.core.ids import JobId, NodeId
 from windlass.core.jobs import JobSpec
 from windlass.core.runs.messages import RunDue, RunLost, RunMessage, RunRequested, ScheduleChanged
+
+
+class TaskIdentity(Protocol):
+    """The fields of a `Task` or a `TaskId` that identify the attempt."""
+
+    @property
+    def job_id(self) -> JobId: ...
+
+    @property
+    def node_id(self) -> NodeId: ...
+
+    @property
+    def attempt(self) -> int: ...
+
+    @property
+    def index(self) -> int | None: ...
 
 
 class TaskError(Struct, frozen=True, omit_defaults=True):
@@ -71,6 +88,18 @@ class TaskStarted(Struct, frozen=True, tag="task_started", omit_defaults=True, g
     started_at: int
     index: int = 0
 
+    @classmethod
+    def of(cls, task: TaskIdentity, worker_id: str, started_at: int) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            started_at=started_at,
+            index=task.index or 0,
+        )
+
 
 class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True, gc=False):
     """An attempt ended. `seed` feeds the jitter of a retry, so that a replay decides the same."""
@@ -89,6 +118,39 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     # The worker's context for the event of this end.
     context: Raw | None = None
 
+    @property
+    def microseconds(self) -> int:
+        """How long the worker ran the attempt; at least 0, because its clock may have been set back."""
+        return max(0, self.finished_at - self.started_at)
+
+    @classmethod
+    def of(
+        cls,
+        task: TaskIdentity,
+        worker_id: str,
+        outcome: Succeeded | Failed,
+        *,
+        started_at: int,
+        finished_at: int,
+        seed: int = 0,
+        result_id: str | None = None,
+        context: Raw | None = None,
+    ) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            started_at=started_at,
+            finished_at=finished_at,
+            outcome=outcome,
+            index=task.index or 0,
+            seed=seed,
+            result_id=result_id,
+            context=context,
+        )
+
 
 class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=False):
     """The worker that held an attempt was lost; `losses` counts how often that happened to this attempt."""
@@ -100,13 +162,39 @@ class TaskLost(Struct, frozen=True, tag="task_lost", omit_defaults=True, gc=Fals
     losses: int
     index: int = 0
 
+    @classmethod
+    def of(cls, task: TaskIdentity, worker_id: str, losses: int) -> Self:
+        """Return the message about a task."""
+        return cls(
+            job_id=task.job_id,
+            node_id=task.node_id,
+            attempt=task.attempt,
+            worker_id=worker_id,
+            losses=losses,
+            index=task.index or 0,
+        )
+
+
+@unique
+class TimerKind(StrEnum):
+    """What a timer of a job is for."""
+
+    # The scheduled start of the job.
+    BEGIN = "begin"
+    # The timeout of the job, in one round.
+    JOB_TIMEOUT = "job_timeout"
+    # The timeout of a loop, with its node and the attempt of the node.
+    LOOP_TIMEOUT = "loop_timeout"
+    # The timeout of an attempt and the next attempt after a delay, with node, attempt, and index in a loop.
+    NODE_TIMEOUT = "node_timeout"
+    RETRY = "retry"
+
 
 class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=False):
-    """A timer fired: `kind` is 'retry', 'node_timeout', 'loop_timeout' (with node, attempt, and index in a loop),
-    'job_timeout' (with round) or 'begin'."""
+    """A timer fired. Its kind determines which of the other fields it has."""
 
     job_id: JobId
-    kind: str
+    kind: TimerKind
     node_id: NodeId | None = None
     attempt: int = 0
     index: int = 0
@@ -168,7 +256,8 @@ _RUN_MESSAGE_TYPES = frozenset({RunDue, ScheduleChanged, RunRequested, RunLost})
 
 def split_batch(batch: Sequence[Message]) -> tuple[Sequence[JobMessage], Sequence[RunMessage]]:
     """Return the messages about jobs and those about runs, each in their order."""
-    # Testing the exact type takes a tenth of the time of isinstance, and most batches are about jobs alone.
+    # Testing the exact type takes a sixth of the time of isinstance (timeit: 84 against 515 ns), and most batches are
+    # about jobs alone.
     about_runs = [message for message in batch if type(message) in _RUN_MESSAGE_TYPES]
     if not about_runs:
         return cast("Sequence[JobMessage]", batch), ()

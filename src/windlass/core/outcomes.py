@@ -1,4 +1,4 @@
-"""The end of an attempt: its node or iteration completes, fails, or waits for the next attempt."""
+"""The end of an attempt: its node or iteration completes or fails."""
 
 from msgspec import Raw
 
@@ -22,10 +22,3 @@ def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None
         loops.fail_iteration(turn, attempt, error, meta)
     else:
         completion.fail_node(turn, attempt.node, error, meta)
-
-
-def wait(turn: Turn, attempt: Attempt) -> None:
-    """Set the timer of the next attempt."""
-    assert attempt.due_at is not None
-    node_id = turn.job.plan.nodes[attempt.node].id
-    turn.set_timer(attempt.due_at, "retry", node_id, attempt.number, max(attempt.index, 0))

@@ -1,4 +1,4 @@
-"""Further calls after one that succeeded: pagination and polling. Each call is an attempt like any other."""
+"""Pagination and polling: further pages after an attempt that succeeded. Each page has attempts like any other task."""
 
 from typing import Any
 
@@ -11,22 +11,24 @@ from windlass.core.changes import CallOutputRow, MergeOutputs
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
-from windlass.core.loop_state import NOTHING, Attempt
+from windlass.core.json_text import NULL
+from windlass.core.loop_state import Attempt
 from windlass.core.messages import OutputsMerged, Succeeded, TaskError, TaskFinished
-from windlass.core.outcomes import complete, fail, wait
+from windlass.core.outcomes import complete, fail
 from windlass.core.plan import Collect, RetryOnSuccess
 from windlass.core.retries import classified
 from windlass.core.scopes import attempt_scope
 from windlass.core.states import NodeMove
 from windlass.core.templates.json_values import is_list, is_mapping, kind_of, merged
 from windlass.core.templates.template import is_true
-from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, json_raw
+from windlass.core.timers import set_attempt_timer
+from windlass.core.turn import RETRYING, SEQUENCE_COMPLETED, Turn, execution_meta, json_raw
 
 MERGE_FAILED = "merge_failed"
 
 
 def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:
-    """Make another call after one that succeeded, or end the series."""
+    """Request the next page after an attempt that succeeded, or end the pagination."""
     job = turn.job
     rule = job.plan.nodes[attempt.node].on_success
     assert rule is not None
@@ -35,9 +37,9 @@ def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskF
         response = job.value_of(outcome.output)
         part = _part(rule, response, outcome.output)
         names = {"response": response, "attempt": made}
-        asked = is_true(rule.condition.value(attempt_scope(job, rule.condition, attempt, names)))
-        goes_on = asked and made < rule.calls_max
-        patch = _patch(turn, attempt, rule, response, made) if goes_on else NOTHING
+        has_more = is_true(rule.condition.value(attempt_scope(job, rule.condition, attempt, names)))
+        is_continued = has_more and made < rule.calls_max
+        patch = _patch(turn, attempt, rule, response, made) if is_continued else NULL
     except TemplateFailed as failure:
         text = f"retry.on_success: {failure}"
         fail(turn, attempt, classified(TaskError("template_failed", text, retryable=False)))
@@ -45,11 +47,11 @@ def take_answer(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskF
     if isinstance(part, TaskError):
         fail(turn, attempt, classified(part))
         return
-    if goes_on:
+    if is_continued:
         _store_part(turn, attempt, rule, made, part)
-        _call_again(turn, attempt, rule, made, patch)
+        _request_next(turn, attempt, rule, made, patch)
     else:
-        _end_series(turn, attempt, rule, made, part, outcome, message, is_exhausted=asked)
+        _end(turn, attempt, rule, made, part, outcome, message, is_exhausted=has_more)
 
 
 def _part(rule: RetryOnSuccess, response: object, output: Raw) -> Raw | TaskError:
@@ -89,10 +91,10 @@ def _store_part(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
         turn.changes.call_outputs.append(CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part))
 
 
-def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
+def _request_next(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
     attempt.calls = made
     attempt.patch = patch
-    # Each call has its own attempts and redeliveries.
+    # Each page has its own attempts and redeliveries.
     attempt.attempts_before = attempt.number
     attempt.losses = 0
     attempt.due_at = turn.now + round(rule.delay_seconds * MICROSECONDS)
@@ -108,15 +110,15 @@ def _call_again(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
     turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=json_raw({"retry": retry}), parent_seq=attempt.first_seq)
     if rule.delay_seconds:
         turn.save(attempt)
-        wait(turn, attempt)
+        set_attempt_timer(turn, attempt)
     else:
         dispatch.dispatch_again(turn, attempt)
 
 
-def _end_series(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
-                message: TaskFinished, *, is_exhausted: bool) -> None:  # fmt: skip
+def _end(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
+         message: TaskFinished, *, is_exhausted: bool) -> None:  # fmt: skip
     data = {"total_attempts": made, "collect": rule.collect.name.lower(), "is_exhausted": is_exhausted}
-    execution = json_raw({"execution": {"duration_seconds": _seconds(message)}})
+    execution = execution_meta(message.microseconds)
     if rule.collect is Collect.REPLACE or (made == 1 and _is_small(part)):
         turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), parent_seq=attempt.first_seq)
         output = part if rule.collect is not Collect.COLLECT else Raw(b"[" + bytes(part) + b"]")
@@ -128,15 +130,15 @@ def _end_series(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
     turn.transition(attempt, NodeMove.BACK_OFF)
     turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), meta=execution, parent_seq=attempt.first_seq)
     turn.save(attempt)
-    _ask_for_parts(turn, attempt)
+    _request_merge(turn, attempt)
 
 
 def _is_small(part: Raw) -> bool:
     return not is_reference(part) and len(memoryview(part)) < INLINE_BYTES_MAX
 
 
-def _ask_for_parts(turn: Turn, attempt: Attempt) -> None:
-    """Request the merge of the outputs of all calls."""
+def _request_merge(turn: Turn, attempt: Attempt) -> None:
+    """Request the merge of all pages."""
     turn.changes.merges.append(_merge_request(turn.job, attempt))
 
 
@@ -156,13 +158,9 @@ def _merge_request(job: Job, attempt: Attempt) -> MergeOutputs:
 
 
 def take_parts(turn: Turn, attempt: Attempt, message: OutputsMerged) -> None:
-    """Complete the node or the iteration of a series of calls with the merged outputs."""
+    """Complete a paginated node or iteration with the merged outputs."""
     attempt.is_merging = False
     if message.error is not None:
         fail(turn, attempt, classified(message.error))
     else:
         complete(turn, attempt, message.output, None, None)
-
-
-def _seconds(message: TaskFinished) -> float:
-    return max(0, message.finished_at - message.started_at) / MICROSECONDS

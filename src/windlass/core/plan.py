@@ -65,11 +65,11 @@ NO_RETRY = RetryOnError()
 
 @unique
 class Collect(Enum):
-    """How the outputs of several calls become one output."""
+    """How several pages become one output."""
 
     # Concatenate the arrays at `merge_path`.
     APPEND = "append"
-    # Keep the output of the last call.
+    # Keep the last page.
     REPLACE = "replace"
     # Make a list of all outputs.
     COLLECT = "collect"
@@ -81,15 +81,15 @@ class RetryOnSuccess(
     gc=False,
     rename={"condition": "while", "calls_max": "max_attempts", "delay_seconds": "delay"},
 ):
-    """Further calls after a successful one: pagination and polling."""
+    """Further pages after an attempt that succeeded: pagination and polling."""
 
-    # Over `response`, the output of the last call.
+    # Over `response`, the output of the last page.
     condition: Template
-    # Merged into the params of the last call.
+    # Merged into the params of the last page.
     next_call: Template | None = None
     collect: Collect = Collect.REPLACE
     merge_path: tuple[str, ...] = ()
-    # Includes the first call.
+    # Includes the first page.
     calls_max: int = 100
     delay_seconds: float = 0.0
 
@@ -150,11 +150,26 @@ class NodePlan(Struct, frozen=True, gc=False):
         return self.when
 
     @property
-    def sink_options(self) -> Template | None:
-        """The options of the sink, if there is one."""
-        if self.sink is None:
-            return None
-        return self.sink.options
+    def task_templates(self) -> list[Template]:
+        """The templates that building a task reads, without the params: large values in those may stay references."""
+        templates: list[Template] = []
+        if self.when is not None:
+            templates.append(self.when)
+        if self.sink is not None:
+            templates.append(self.sink.options)
+        return templates
+
+    @property
+    def result_templates(self) -> list[Template]:
+        """The templates that the result of an attempt is judged by."""
+        templates: list[Template] = []
+        if self.on_error.when is not None:
+            templates.append(self.on_error.when)
+        if self.on_success is not None:
+            templates.append(self.on_success.condition)
+            if self.on_success.next_call is not None:
+                templates.append(self.on_success.next_call)
+        return templates
 
     def __post_init__(self) -> None:
         if self.loop is not None and self.when is not None and self.when.names & {self.loop.element, "index"}:
@@ -179,8 +194,8 @@ class Plan(Struct, frozen=True):
     timeout_seconds: float | None = None
     # The JSON Schema of the input, encoded; None accepts any object.
     input_schema: Raw | None = None
-    # Whether some node makes further calls after one that succeeded.
-    has_series: bool = False
+    # Whether some node has a rule for pagination or polling.
+    has_pagination: bool = False
     # The rules about runs; None if the jobs of the workflow are not runs.
     runs: RunRules | None = None
     # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.

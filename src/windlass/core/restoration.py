@@ -15,8 +15,8 @@ from windlass.core.loop_state import (
     Attempt,
     Collection,
     Loop,
-    LoopProgress,
     LoopRows,
+    attempt_of_row,
     read_progress,
 )
 from windlass.core.plan import Plan
@@ -69,7 +69,7 @@ def _restore_node(job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[in
     if progress.total >= 0 and state is not NodeStatus.COMPLETED:
         _restore_loop(job, node, row, loop_rows[node, progress.generation])
     elif state in HAS_ATTEMPT:
-        job.attempts[node] = _attempt_of_row(node, row, progress)
+        job.attempts[node] = attempt_of_row(node, row, progress)
     if state in NODE_FINAL:
         _restore_end(job, node, row)
     elif state is NodeStatus.PENDING:
@@ -91,7 +91,7 @@ def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
     if plan is None:
         raise ValueError(f"rows of a loop at a node without one: {row.node_id}")
     progress = read_progress(row.progress)
-    attempt = _attempt_of_row(node, row, NO_PROGRESS)
+    attempt = attempt_of_row(node, row, NO_PROGRESS)
     loop = Loop(plan, Collection(rows.chunks), progress.generation, attempt, progress.attempts)
     loop.deadline_at = progress.deadline_at
     loop.restore(rows, progress.begun)
@@ -120,20 +120,3 @@ def _is_late(row: NodeRow | IterationRow) -> bool:
     if row.status in ("failed", "waiting"):
         return row.error is not None and _decode_error(row.error).without_result
     return row.status == "cancelled"
-
-
-def _attempt_of_row(node: int, row: NodeRow, progress: LoopProgress) -> Attempt:
-    return Attempt(
-        node=node,
-        number=row.attempt,
-        attempts_before=row.attempts_before,
-        losses=row.losses,
-        first_seq=row.first_seq,
-        dispatched_at=row.dispatched_at,
-        started_at=row.started_at,
-        due_at=row.due_at,
-        worker_id=row.worker_id,
-        calls=progress.calls,
-        patch=progress.patch,
-        is_merging=progress.is_merging,
-    )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from windlass.core.delays import exponential_delay
 from windlass.core.errors import TemplateFailed
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
@@ -12,12 +13,10 @@ from windlass.core.plan import Backoff, NodePlan, RetryOnError
 from windlass.core.scopes import attempt_scope
 from windlass.core.templates.template import is_true
 
-WORKER_LOST = "worker_lost"
 # Losses of infrastructure: another attempt is made, which counts against redeliveries_max and not max_attempts.
-LOSSES = frozenset({WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
+LOSSES = frozenset({TaskError.WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
 
 _SEED_SPAN = 1 << 32
-_EXPONENT_MAX = 64
 
 
 # Classes of failures by the type or the status of the error; all others are "app".
@@ -87,7 +86,7 @@ def delay_seconds(rule: RetryOnError, attempts_made: int, retry_after_seconds: f
     if rule.backoff is Backoff.LINEAR:
         wait *= attempts_made
     elif rule.backoff is Backoff.EXPONENTIAL:
-        wait *= rule.multiplier ** min(attempts_made - 1, _EXPONENT_MAX)
+        wait = exponential_delay(wait, rule.multiplier, attempts_made)
     wait = min(max(wait, retry_after_seconds or 0.0), rule.max_delay_seconds)
     return wait * (1.0 + rule.jitter * ((seed % _SEED_SPAN) / _SEED_SPAN))
 

@@ -47,7 +47,7 @@ def node_row(job: Job, node: int, plan: NodePlan, attempt: Attempt | None, compl
             job_id=job.id,
             node_id=plan.id,
             status=status,
-            attempt=job.attempt_of(node),
+            attempt=job.last_attempt_number(node),
             attempts_before=job.attempts_before.get(node, 0),
             completed_at=completed_at,
             output=job.outputs[node],

@@ -28,15 +28,15 @@ def attempt_scope(job: Job, template: Template, attempt: Attempt, extra: Mapping
 class JobScope:
     """The names of one rendering. Only values that the template reads are decoded."""
 
-    __slots__ = ("extra", "job", "spared", "spares", "template")
+    __slots__ = ("allow_references", "extra", "job", "references_used", "template")
 
     def __init__(self, job: Job, template: Template, extra: Mapping[str, object] = NO_NAMES) -> None:
         self.job = job
         self.template = template
         self.extra = extra
-        # Whether a large output that is passed on as a whole may stay a reference, and the keys of those that do.
-        self.spares = False
-        self.spared: list[str] = []
+        # Whether a large output that is passed on unread may stay a reference, and the keys of those that do.
+        self.allow_references = False
+        self.references_used: list[str] = []
 
     def lookup(self, name: str) -> object:
         """Return the value of a name. KeyError."""
@@ -55,16 +55,16 @@ class JobScope:
             return self._node(name)
         return self._input()[name]
 
-    def whole(self, name: str) -> object | None:
-        """Return the reference to a large output that is passed on as a whole; None for any other."""
-        if not self.spares or name in self.extra:
+    def reference(self, name: str) -> object | None:
+        """Return the reference to a large output that may be passed on as one; None for any other."""
+        if not self.allow_references or name in self.extra:
             return None
         output = self.job.large.get(name)
         if output is None:
             return None
         key = read_reference(output).key
-        if key not in self.spared:
-            self.spared.append(key)
+        if key not in self.references_used:
+            self.references_used.append(key)
         return {MARKER: key}
 
     def names(self) -> Sequence[str]:

@@ -53,6 +53,8 @@ class NodeMove(Enum):
     READY     = (frozenset({N.PENDING, N.WAITING}),                          N.READY)
     DISPATCH  = (frozenset({N.READY}),                                       N.DISPATCHED)
     START     = (frozenset({N.DISPATCHED}),                                  N.RUNNING)
+    # The worker was lost: the broker delivers the same attempt again.
+    REDELIVER = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.DISPATCHED)
     BACK_OFF  = (frozenset({N.DISPATCHED, N.RUNNING}),                       N.WAITING)
     COMPLETE  = (frozenset({N.READY, N.DISPATCHED, N.RUNNING, N.WAITING}),   N.COMPLETED)
     FAIL      = (_UNFINISHED,                                                N.FAILED)
@@ -91,6 +93,8 @@ OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
 NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
 JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
 
+# The labels of all final states: those of a node include those of a job.
+FINAL_LABELS = frozenset(state.label for state in NODE_FINAL)
 NODE_LABELS = [state.label for state in NodeStatus]
 NODE_STATES = {state.label: state for state in NodeStatus}
 

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.changes import SinkSpec, Task
-from windlass.core.ids import attempt_id, work_key
+from windlass.core.ids import task_id_from_key, work_key
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodePlan, SinkPlan
@@ -28,7 +28,7 @@ def build_task(job: Job, attempt: Attempt) -> Task:
         params = _patched(params, attempt.patch)
     index = attempt.index if attempt.is_iteration else None
     key = work_key(job.id, plan.id, index)
-    task_id = attempt_id(key, attempt.number)
+    task_id = task_id_from_key(key, attempt.number)
     if attempt.calls or job.generations:
         key = _idempotency_key(job, attempt, key)
     sink = None
@@ -56,17 +56,17 @@ def build_task(job: Job, attempt: Attempt) -> Task:
 def _render_params(job: Job, attempt: Attempt, template: Template) -> tuple[Raw, tuple[str, ...]]:
     """Return the params of an attempt, and the keys of the artifacts that they refer to."""
     scope = attempt_scope(job, template, attempt)
-    scope.spares = True
-    return template.render(scope), tuple(scope.spared)
+    scope.allow_references = True
+    return template.render(scope), tuple(scope.references_used)
 
 
 def _patched(params: Raw, patch: Raw) -> Raw:
-    """Return params with the changes that earlier calls of a series made to them."""
+    """Return params with the changes that earlier pages made to them."""
     return Raw(msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {})))
 
 
 def _idempotency_key(job: Job, attempt: Attempt, key: str) -> str:
-    """Return a key that all attempts of the same work share: of a node, an iteration, or one call of a series."""
+    """Return a key that all attempts of the same work share: of a node, an iteration, or one page."""
     if attempt.calls:
         key += f"#{attempt.calls + 1}"
     if attempt.node in job.generations:

@@ -13,7 +13,8 @@ from windlass.core.changes import Changes, InFlightEntry, Timer
 from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
-from windlass.core.loop_state import IS_OUT, Attempt, Loop
+from windlass.core.loop_state import IS_IN_FLIGHT, Attempt, Loop
+from windlass.core.messages import TimerKind
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illegal_move, job_after, node_after
@@ -136,9 +137,9 @@ class Turn:
         states, index = loop.states, attempt.index
         before = states[index]
         after = states[index] = node_after(before, move)
-        if IS_OUT[after] != IS_OUT[before]:
-            loop.busy += IS_OUT[after] - IS_OUT[before]
-            if IS_OUT[before]:
+        if IS_IN_FLIGHT[after] != IS_IN_FLIGHT[before]:
+            loop.in_flight_count += IS_IN_FLIGHT[after] - IS_IN_FLIGHT[before]
+            if IS_IN_FLIGHT[before]:
                 self.job.filling[attempt.node] = None
 
     def move_job(self, move: JobMove) -> None:
@@ -307,12 +308,12 @@ class Turn:
 
     # Timers
 
-    def set_timer(self, due_at: int, kind: str, node_id: str | None = None, attempt: int = 0, index: int = 0) -> None:
+    def set_timer(self, due_at: int, kind: TimerKind, node_id: str | None = None, attempt: int = 0) -> None:
         """Send the job a TimerDue at an instant."""
         job = self.job
-        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, index, job.state.round))
+        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, round=job.state.round))
 
-    def postpone(self, due_at: int | None, kind: str, node_id: str | None = None, attempt: int = 0) -> bool:
+    def postpone(self, due_at: int | None, kind: TimerKind, node_id: str | None = None, attempt: int = 0) -> bool:
         """Set a timer again if its instant is still to come; return whether it is."""
         if due_at is None or due_at <= self.now:
             return False
@@ -326,4 +327,4 @@ class Turn:
             deadline_at = self.now + round(job.plan.timeout_seconds * MICROSECONDS)
             job.state.deadline_at = deadline_at
             self.save_job()
-            self.set_timer(deadline_at, "job_timeout")
+            self.set_timer(deadline_at, TimerKind.JOB_TIMEOUT)

@@ -11,7 +11,7 @@ from windlass.core.errors import ArtifactNotFound
 from windlass.core.job import Job
 from windlass.core.loops import CHUNK_INVALID
 from windlass.core.messages import JobMessage, OutputsMerged, TaskError
-from windlass.core.prefetch import want_for
+from windlass.core.prefetch import request_for
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.store import Store
 
@@ -33,7 +33,7 @@ class OutputStore:
 
     async def provide_for(self, job: Job, message: JobMessage) -> None:
         """Decode the large values that the core reads when it applies the message. StoreUnavailable."""
-        want_for(job, message)
+        request_for(job, message)
         await self.provide(job)
 
     async def provide(self, job: Job) -> None:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from windlass.core.attempts import NODE_TIMEOUT_GRACE_SECONDS
 from windlass.core.changes import Task, Timer
 from windlass.core.errors import TemplateFailed
-from windlass.core.instants import MICROSECONDS
+from windlass.core.ids import TaskId
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
-from windlass.core.messages import Continue, Message, Submitted, TaskLost
-from windlass.core.prefetch import want_node
+from windlass.core.messages import Continue, Message, Submitted, TaskLost, TimerKind
+from windlass.core.prefetch import request_for_attempt
 from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.tasks import build_task
+from windlass.core.timers import timer_of
 from windlass.engine.job_table import JobTable
 from windlass.engine.output_store import OutputStore
 from windlass.ports.broker import Broker
@@ -51,12 +51,13 @@ class Recovery:
         found: list[Timer] = []
         for job in jobs:
             if job.state.deadline_at is not None:
-                found.append(Timer(job.state.deadline_at, job.id, "job_timeout", round=job.state.round))
+                found.append(Timer(job.state.deadline_at, job.id, TimerKind.JOB_TIMEOUT, round=job.state.round))
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
-                    found.append(Timer(loop.deadline_at, job.id, "loop_timeout", node_id, loop.node_attempt.number))
-            timers = [_timer_of(job, attempt) for attempt in job.current_attempts()]
+                    number = loop.node_attempt.number
+                    found.append(Timer(loop.deadline_at, job.id, TimerKind.LOOP_TIMEOUT, node_id, number))
+            timers = [timer_of(job, attempt) for attempt in job.current_attempts()]
             found.extend(filter(None, timers))
         return found
 
@@ -79,14 +80,15 @@ class Recovery:
         """Return attempts that are in flight by the rows and unknown to the broker; running ones lost their worker."""
         attempts: dict[str, tuple[Job, Attempt]] = {}
         for job in jobs:
-            for attempt in job.out():
+            for attempt in job.attempts_in_flight():
                 attempts[job.task_id(attempt)] = (job, attempt)
         lost = Lost([], [])
         for task_id in await missing(broker, list(attempts)):
             job, attempt = attempts[task_id]
             lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
             if job.state_of(attempt) == NodeStatus.RUNNING:
-                lost.messages.append(_task_lost(job, attempt))
+                worker_id = attempt.worker_id or ""
+                lost.messages.append(TaskLost.of(TaskId.parse(task_id), worker_id, attempt.losses + 1))
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:
@@ -113,37 +115,14 @@ class Recovery:
         return found
 
 
-def _task_lost(job: Job, attempt: Attempt) -> TaskLost:
-    return TaskLost(
-        job_id=job.id,
-        node_id=job.plan.nodes[attempt.node].id,
-        attempt=attempt.number,
-        worker_id=attempt.worker_id or "",
-        losses=attempt.losses + 1,
-        index=max(attempt.index, 0),
-    )
-
-
 def _missing_values(job: Job, node: int) -> list[str]:
     """Return the keys of large values that an attempt of a node needs and its job does not have in memory."""
     if not job.large:
         return []
     wanted, job.wanted = job.wanted, {}
-    want_node(job, job.plan.nodes[node])
+    request_for_attempt(job, job.plan.nodes[node])
     missing_values, job.wanted = job.wanted, wanted
     return list(missing_values)
-
-
-def _timer_of(job: Job, attempt: Attempt) -> Timer | None:
-    """Return the timer of an attempt that waits or has started."""
-    plan = job.plan.nodes[attempt.node]
-    index = max(attempt.index, 0)
-    if attempt.due_at is not None:
-        return Timer(attempt.due_at, job.id, "retry", plan.id, attempt.number, index)
-    if attempt.started_at is None or attempt.is_merging:
-        return None
-    limit = round((plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
-    return Timer(attempt.started_at + limit, job.id, "node_timeout", plan.id, attempt.number, index)
 
 
 async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:

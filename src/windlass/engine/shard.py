@@ -185,7 +185,7 @@ class Shard:
                     self._dismiss(message, changes)
                     continue
             # Not for a finished job: it needs no values, and could leave the memory while they are read.
-            if (job.large or job.plan.has_series) and not job.is_final:
+            if (job.large or job.plan.has_pagination) and not job.is_final:
                 await self._outputs.provide_for(job, message)
             try:
                 # Results of one job arrive together: it counts them all before it dispatches.
@@ -211,7 +211,7 @@ class Shard:
         job = self.jobs.get(message.job_id) or await self.table.load(message.job_id)
         if job is None:
             return None
-        if (job.large or job.plan.has_series) and not job.is_final:
+        if (job.large or job.plan.has_pagination) and not job.is_final:
             await self._outputs.provide_for(job, message)
         advance(job, message, now, changes)
         await self._continue_with_values(job, changes, now)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Raw, Struct, structs
 
 from windlass.core.artifacts import ArtifactReference, is_reference, read_reference, reference
+from windlass.core.json_text import NULL
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -23,21 +24,19 @@ from windlass.core.messages import (
 )
 from windlass.core.runs.messages import RunDue, RunRequested, ScheduleChanged
 
-_NULL = Raw(b"null")
-
 
 class _Succeeded(Struct, frozen=True, tag="succeeded"):
     """Succeeded on the wire. msgspec decodes an optional Raw of null as a value, so null stands for None."""
 
     output: Raw
-    meta: Raw = _NULL
+    meta: Raw = NULL
     # The artifact that contains the output: a reference is not valid JSON.
     large: ArtifactReference | None = None
 
 
 class _Failed(Struct, frozen=True, tag="failed"):
     error: TaskError
-    meta: Raw = _NULL
+    meta: Raw = NULL
 
 
 class _TaskFinished(Struct, frozen=True, tag="task_finished"):
@@ -51,7 +50,7 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     index: int = 0
     seed: int = 0
     result_id: str | None = None
-    context: Raw = _NULL
+    context: Raw = NULL
 
 
 _Known = (
@@ -77,7 +76,7 @@ def encode_message(message: Message) -> bytes:
     if isinstance(message, TaskFinished) and isinstance(message.outcome, Succeeded):
         outcome = message.outcome
         if is_reference(outcome.output):
-            large = _Succeeded(_NULL, outcome.meta or _NULL, read_reference(outcome.output))
+            large = _Succeeded(NULL, outcome.meta or NULL, read_reference(outcome.output))
             return _encoder.encode(structs.replace(message, outcome=cast("Succeeded", large)))
     return _encoder.encode(message)
 
@@ -126,7 +125,7 @@ def _outcome(decoded: _Succeeded | _Failed) -> Succeeded | Failed:
 
 
 def _copied(value: Raw) -> Raw | None:
-    if value is _NULL or bytes(value) == b"null":
+    if value is NULL or bytes(value) == b"null":
         return None
     # A view of a small value would keep the whole decoded buffer alive.
     return value.copy()

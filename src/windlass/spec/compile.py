@@ -37,7 +37,7 @@ def compile_plan(definition: Definition, version: int) -> Plan:
         fail_fast=definition.on_failure == "fail_fast",
         timeout_seconds=definition.timeout_seconds,
         input_schema=encode_schema(definition.input),
-        has_series=any(node.on_success is not None for node in definition.nodes),
+        has_pagination=any(node.on_success is not None for node in definition.nodes),
         runs=run_rules(definition),
         hook_secret=hook_secret,
     )

@@ -12,6 +12,7 @@ from windlass.core.changes import Changes, InFlightEntry, IterationRow, NodeRow
 from windlass.core.errors import DeliveryNotFound, RunNotFound, ScheduleNotFound, WorkflowNotFound
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
+from windlass.core.json_text import NULL
 from windlass.core.loop_state import LoopRows, read_progress
 from windlass.core.messages import TaskFinished
 from windlass.core.report_verdict import ReportVerdict
@@ -30,7 +31,6 @@ AFTER_ANY = "\x7f"
 SORTED_MAX = 5_000
 
 _encode = msgspec.json.Encoder().encode
-_NULL = Raw(b"null")
 
 
 class PageEvent(Struct, array_like=True):
@@ -124,9 +124,9 @@ def event_of(event: PageEvent) -> Event:
         node_id=event.node_id,
         index=event.index,
         at=event.at,
-        data=None if data == _NULL else data,
-        meta=None if meta == _NULL else meta,
-        context=None if context == _NULL else context,
+        data=None if data == NULL else data,
+        meta=None if meta == NULL else meta,
+        context=None if context == NULL else context,
         parent_seq=event.parent_seq,
     )
 

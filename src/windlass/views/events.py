@@ -16,6 +16,7 @@ from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind, NodePlan, Plan
 from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
+from windlass.core.states import FINAL_LABELS
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import NodeBrief
 from windlass.views.jobs import event_view
@@ -29,7 +30,6 @@ STEPS_MAX = 50
 MESSAGE_CHARS_MAX = 500
 
 STATUSES = {"completed": "success", "failed": "error"}
-FINISHED = frozenset({"completed", "failed", "skipped", "cancelled"})
 DATA_TYPES = {"{": "dict", "[": "list", '"': "str", "t": "bool", "f": "bool", "n": "NoneType", "@": "unknown"}
 
 _FLOAT_CHARACTERS = frozenset(".eE")
@@ -153,7 +153,7 @@ class _RenderedPage:
     def _finished(self, number: int) -> list[NodeBrief]:
         steps = self._upstream[number][:STEPS_MAX]
         briefs = [self._briefs[step] for step in steps if step in self._briefs]
-        return [brief for brief in briefs if brief.status in FINISHED]
+        return [brief for brief in briefs if brief.status in FINAL_LABELS]
 
     def _encoded(self, number: int, finished: Iterable[NodeBrief]) -> Raw:
         steps: dict[str, object] = {self._plan.nodes[brief.number].id: result_summary(brief) for brief in finished}

@@ -11,6 +11,7 @@ from windlass.core.changes import NodeRow
 from windlass.core.errors import Problem
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord, JobSpec, JobState
+from windlass.core.json_text import NULL
 from windlass.ports.store.logs import StoredLog
 from windlass.ports.store.overview import JobBrief
 from windlass.ports.store.workflows import AliasTarget, StoredWorkflow
@@ -26,8 +27,6 @@ from windlass.wire import (
     WorkflowView,
     instant,
 )
-
-NULL = Raw(b"null")
 
 # A view shows the fields of a job that it declares by the same name.
 SPEC_FIELDS = tuple(name for name in JobView.__struct_fields__ if name in JobSpec.__struct_fields__)

@@ -7,6 +7,7 @@ from msgspec import Raw
 
 from windlass.core.artifacts import ArtifactReference, is_reference, read_reference
 from windlass.core.errors import ArtifactNotFound, StoreUnavailable
+from windlass.core.json_text import NULL
 from windlass.core.sanitize import truncated
 from windlass.ports.artifacts import Artifacts
 
@@ -16,8 +17,6 @@ VALUES_BYTES_MAX = 16 << 20
 FETCHES_AT_ONCE_MAX = 8
 # An artifact store that takes longer is considered unavailable; small values do not need it.
 FETCH_SECONDS_MAX = 10.0
-
-NULL = Raw(b"null")
 
 
 def output_size(output: Raw) -> int:

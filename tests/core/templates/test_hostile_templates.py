@@ -105,7 +105,7 @@ from windlass.core.templates.template import compile_template
 
 class Names:
     big = [{"k": "v" * 100} for _ in range(5000)]
-    def whole(self, name: str) -> None:
+    def reference(self, name: str) -> None:
         return None
 
     def lookup(self, name):
@@ -239,7 +239,7 @@ class Outsider:
 class Names:
     """A scope with one object that is not a JSON value."""
 
-    def whole(self, name: str) -> None:
+    def reference(self, name: str) -> None:
         return None
 
     def lookup(self, name: str) -> object:

@@ -16,7 +16,7 @@ class Names:
     def __init__(self, values: Mapping[str, object]) -> None:
         self.values = values
 
-    def whole(self, name: str) -> None:
+    def reference(self, name: str) -> None:
         return None
 
     def lookup(self, name: str) -> object:

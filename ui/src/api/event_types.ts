@@ -23,7 +23,7 @@ export const EVENTS = {
   node_failed: { subject: "node", status: "failed", label: "Node failed" },
   node_skipped: { subject: "node", status: "skipped", label: "Node skipped" },
   node_cancelled: { subject: "node", status: "cancelled", label: "Node cancelled" },
-  worker_lost: { subject: "node", status: null, label: "Node lost its worker" },
+  worker_lost: { subject: "node", status: "dispatched", label: "Node lost its worker" },
   retry_sequence_completed: { subject: "node", status: "waiting", label: "Node finished its calls" },
   result_ignored: { subject: "node", status: null, label: "Node result ignored" },
   iterator_started: { subject: "loop", status: null, label: "Loop started" },

@@ -12,11 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli.output.event_data import format_counts
-from windlass.cli.output.progress import FINAL, JobProgress, NodeProgress
+from windlass.cli.output.progress import JobProgress, NodeProgress
 from windlass.cli.output.styles import STATUS_STYLES, STATUS_SYMBOLS
 from windlass.cli.output.times import format_seconds
 from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
+from windlass.core.states import FINAL_LABELS
 
 NODES_LISTED_MAX = 40
 ACTIVE_LISTED_MAX = 8
@@ -128,7 +129,7 @@ def _details(node: NodeProgress, now: int) -> list[str]:
         details.append(format_seconds(seconds))
     if node.attempt > 1:
         details.append(f"attempt {node.attempt}")
-    if node.message and (node.status in FINAL or node.status == "waiting"):
+    if node.message and (node.status in FINAL_LABELS or node.status == "waiting"):
         details.append(node.message)
     return details
 

@@ -8,9 +8,9 @@ from windlass.cli.output.event_data import LoopCounts, decode_data, format_reaso
 from windlass.cli.output.times import elapsed_seconds
 from windlass.core.events import Event, EventType, Subject
 from windlass.core.plan import NodeKind, Plan
+from windlass.core.states import FINAL_LABELS
 
 LOOP_STARTED: str = EventType.LOOP_STARTED
-FINAL = frozenset({"completed", "failed", "skipped", "cancelled"})
 ACTIVE = frozenset({"dispatched", "running", "waiting"})
 
 
@@ -65,7 +65,7 @@ class JobProgress:
     @property
     def finished(self) -> int:
         """Return the number of finished nodes."""
-        return sum(self.counts[status] for status in FINAL)
+        return sum(self.counts[status] for status in FINAL_LABELS)
 
     def seconds(self, now: int) -> float:
         """Return how long the job has run."""
@@ -90,7 +90,7 @@ class JobProgress:
         if self.started_at is None:
             self.started_at = event.at
         self.status = JOB_STATUS.get(event.type, self.status)
-        self.ended_at = event.at if self.status in FINAL else None
+        self.ended_at = event.at if self.status in FINAL_LABELS else None
 
     def _apply_to_node(self, event: Event, node_id: str, node: NodeProgress) -> None:
         status = NODE_STATUS[event.type]
@@ -99,7 +99,7 @@ class JobProgress:
         node.message = format_reason(data)
         if status == "running" and node.started_at is None:
             node.started_at = event.at
-        node.ended_at = event.at if status in FINAL else None
+        node.ended_at = event.at if status in FINAL_LABELS else None
         self.counts[node.status] -= 1
         self.counts[status] += 1
         node.status = status
@@ -115,7 +115,7 @@ def _apply_to_loop(event: Event, node: NodeProgress) -> None:
         return
     # Most events are about iterations, so their data is not decoded.
     status = ITERATION_STATUS.get(event.type)
-    if status in FINAL:
+    if status in FINAL_LABELS:
         node.loop.add(status)
 
 

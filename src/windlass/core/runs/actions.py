@@ -114,6 +114,6 @@ def finish(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -> No
     run.detail.actions_failed += 1
     turn.emit(run, EventType.ACTION_FAILED, {"action": kind, "on": event, "error": error})
     if action is not None and action.critical:
-        run.detail.is_doomed = True
+        run.detail.has_failed_permanently = True
         run.detail.reason = f"action {event} failed: {error}"
         turn.save(run)

@@ -2,6 +2,7 @@
 
 from msgspec import structs
 
+from windlass.core.delays import exponential_delay
 from windlass.core.events import EventType
 from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs import actions
@@ -15,9 +16,6 @@ from windlass.core.runs.rows import RunMetrics
 from windlass.core.runs.rules import ActionEvent, ActionKind, Hook, OnCheckError, RunRetry
 from windlass.core.runs.states import RunState
 from windlass.core.runs.turn import RunTurn
-
-_EXPONENT_MAX = 64
-
 
 # Before the job
 
@@ -277,7 +275,7 @@ def exceed_limit(turn: RunTurn, run: Run) -> None:
     turn.commands.append(CancelJob(run.job_id, text))
     run.detail.outcome = "failed"
     run.detail.reason = text
-    run.detail.is_doomed = True
+    run.detail.has_failed_permanently = True
     conclude(turn, run)
 
 
@@ -288,7 +286,7 @@ def conclude(turn: RunTurn, run: Run) -> None:
     """Start another attempt after the job, or make the last calls and end."""
     rules, detail = turn.registry.rules_of(run), run.detail
     has_failed = _has_failed(run)
-    if has_failed and not detail.is_doomed and run.attempt < rules.retry.max_retries:
+    if has_failed and not detail.has_failed_permanently and run.attempt < rules.retry.max_retries:
         run.attempt += 1
         turn.move(run, R.RETRYING, detail.reason)
         turn.set_timer_after(run, delay_seconds(rules.retry, run.attempt), RunWait.RETRY)
@@ -306,12 +304,12 @@ def conclude(turn: RunTurn, run: Run) -> None:
 
 
 def _has_failed(run: Run) -> bool:
-    return run.detail.outcome == "failed" or run.detail.is_doomed
+    return run.detail.outcome == "failed" or run.detail.has_failed_permanently
 
 
 def delay_seconds(retry: RunRetry, attempt: int) -> float:
     """Return the delay before an attempt; the first retry is number 1."""
-    grown = retry.initial_delay_seconds * retry.backoff_multiplier ** min(attempt - 1, _EXPONENT_MAX)
+    grown = exponential_delay(retry.initial_delay_seconds, retry.backoff_multiplier, attempt)
     return min(grown, retry.max_delay_seconds)
 
 
@@ -405,7 +403,7 @@ def end_action(turn: RunTurn, run: Run, event: ActionEvent, error: str | None) -
         return
     if event is not ActionEvent.CONSTRAINT_VIOLATION:
         settle(turn, run)
-    elif run.detail.is_doomed:
+    elif run.detail.has_failed_permanently:
         fail(turn, run, run.detail.reason or "a critical action failed")
     else:
         continue_after_violation(turn, run)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, field
 
 from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.instants import MICROSECONDS
@@ -89,8 +89,8 @@ class RunDetail(Struct, kw_only=True, omit_defaults=True):
     outcome: str | None = None
     # Whether its last calls were made, and only their ends are missing.
     is_closing: bool = False
-    # A critical action failed, or the allowed duration was exceeded: it is not retried.
-    is_doomed: bool = False
+    # A critical action failed, or the allowed duration was exceeded: it is not retried. Stored under an older name.
+    has_failed_permanently: bool = field(default=False, name="is_doomed")
     # Whether the hook before the run let this attempt through.
     is_hook_passed: bool = False
     # Of a retry by request: the node to start again from.

@@ -17,8 +17,8 @@ class Scope(Protocol):
         """Return the JSON value of a name. Raise KeyError if there is none."""
         ...
 
-    def whole(self, name: str) -> object | None:
-        """Return a substitute for a node's whole output if that is too large to render; None otherwise."""
+    def reference(self, name: str) -> object | None:
+        """Return a reference to a node's output if the output may be passed on as one; None otherwise."""
         ...
 
     def names(self) -> Sequence[str]:

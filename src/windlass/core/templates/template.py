@@ -74,8 +74,8 @@ class Template(Struct, frozen=True, eq=False, gc=False):
         """The names at the start of its references."""
         return {reference.name for reference in self.references}
 
-    def names_looked_into(self, *, spares: bool) -> set[str]:
-        """Return the names that a rendering reads; with `spares`, without outputs that are only passed on whole."""
+    def names_read(self, *, allow_references: bool) -> set[str]:
+        """Return the names that a rendering reads, without outputs that are passed on unread as references."""
         found: set[str] = set()
         waiting: list[object] = [self.evaluate]
         while waiting:
@@ -84,7 +84,7 @@ class Template(Struct, frozen=True, eq=False, gc=False):
                 case _Collection():
                     waiting.extend(inner for _, inner in part.moving)
                 case _Plain():
-                    if not (spares and part.path in WHOLE):
+                    if not (allow_references and part.path in WHOLE):
                         found.add(_node_name(part.name, part.path))
                 case _Computed():
                     found.update(_node_name(reference.name, reference.path) for reference in part.references)
@@ -118,8 +118,8 @@ class _Plain(Struct, frozen=True, eq=False, gc=False):
     source: str
 
     def __call__(self, frame: Frame) -> object:
-        if self.path in WHOLE and (stand_in := frame.scope.whole(self.name)) is not None:
-            return stand_in
+        if self.path in WHOLE and (reference := frame.scope.reference(self.name)) is not None:
+            return reference
         try:
             return follow(frame, self.name, self.path)
         except TemplateFailed as error:

@@ -74,7 +74,7 @@ class Sweeper:
             # Changes in memory may never be stored, so neither the tasks nor the timers of such a job may be sent.
             if job.id in ahead:
                 continue
-            for attempt in job.out():
+            for attempt in job.attempts_in_flight():
                 if (attempt.dispatched_at or 0) < before:
                     places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
             overdue += [timer.message() for timer in self._shard.recovery.timers([job]) if timer.due_at < before]

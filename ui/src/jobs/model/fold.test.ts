@@ -101,6 +101,20 @@ describe("fold", () => {
     expect(fragile.attempts.map((attempt) => attempt.outcome)).toEqual(["retrying", "completed"]);
   });
 
+  it("returns an attempt to the queue when its worker is lost", () => {
+    const flaky = recording("flaky");
+    const started = flaky.events.find((event) => event.event_type === "node_started") as Event;
+    const state = folded(flaky, started.seq);
+
+    fold(state, { ...started, seq: started.seq + 1, event_type: "worker_lost" });
+    const lost = nodeOf(state, "call");
+    fold(state, { ...started, seq: started.seq + 2, data: { attempt_number: 1, worker_id: "worker-2" } });
+    const again = nodeOf(state, "call");
+
+    expect([lost.status, lost.startedAt, lost.attempts[0]?.worker]).toEqual(["dispatched", null, null]);
+    expect([again.status, again.attempts.map(({ worker }) => worker)]).toEqual(["running", ["worker-2"]]);
+  });
+
   it("completes START with the first step and END when it is ready", () => {
     const diamond = recording("diamond");
     const ready = diamond.events.find((event) => event.node_id === "end") as Event;

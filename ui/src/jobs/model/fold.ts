@@ -166,8 +166,10 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
         attempts: withLastEnded(node, at, "cancelled", null),
       };
     case "worker_lost":
-      // Without an error the same attempt is dispatched again.
-      return error === null ? null : { attempts: withLastEnded(node, at, "retrying", error) };
+      // Without an error the next worker starts the same attempt again; with one, another attempt follows.
+      return error === null
+        ? redelivered(node)
+        : { status: "dispatched", attempts: withLastEnded(node, at, "retrying", error) };
     case "iterator_started":
       return loopStarted(node, data);
     case "iterator_completed":
@@ -206,6 +208,13 @@ function started(node: NodeState, number: number, at: string, worker: string | n
   const last = node.attempts.at(-1);
   const attempts = last ? [...node.attempts.slice(0, -1), { ...last, startedAt: at, worker }] : node.attempts;
   return { status: "running", attempt: number, startedAt: at, attempts };
+}
+
+/** Return the last attempt to the queue: its worker was lost. */
+function redelivered(node: NodeState): Change {
+  const last = node.attempts.at(-1);
+  const attempts = last ? [...node.attempts.slice(0, -1), { ...last, startedAt: null, worker: null }] : node.attempts;
+  return { status: "dispatched", startedAt: null, attempts };
 }
 
 /** Return the attempts with the last one ended. */

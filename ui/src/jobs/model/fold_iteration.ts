@@ -18,9 +18,6 @@ export function foldIteration(state: JobState, number: number, event: Event): vo
   if (!node?.loop || index === null || !count) {
     return;
   }
-  if (event.event_type === "worker_lost" && !event.data?.error) {
-    return;
-  }
   let active = state.activeIterations.get(number);
   if (active === undefined) {
     active = new Map();
@@ -47,8 +44,8 @@ const COUNTED_AS: Record<StatusEventType<"iteration">, Count> & Partial<Record<E
   iteration_retrying: "waiting",
   // All pages are fetched; their outputs are still to be merged.
   retry_sequence_completed: "waiting",
-  // With an error, another attempt follows or the iteration fails.
-  worker_lost: "waiting",
+  // The next worker starts the attempt again, or another attempt follows.
+  worker_lost: "running",
   iteration_completed: "completed",
   iteration_failed: "failed",
   iteration_skipped: "skipped",

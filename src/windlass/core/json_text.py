@@ -1,0 +1,5 @@
+"""Constants of encoded JSON."""
+
+from msgspec import Raw
+
+NULL = Raw(b"null")
