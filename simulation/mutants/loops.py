@@ -234,7 +234,7 @@ LOOP_MUTANTS = (
         "        if state is NodeStatus.PENDING:\n            self.queued[index] = None\n",
         "",
     ),
-    in_core("a rebuilt series starts over", "loop_state", "        calls=progress.calls,\n", ""),
+    in_core("a rebuilt pagination starts over", "loop_state", "        calls=progress.calls,\n", ""),
     in_engine(
         "timers of iterations are not set again",
         "recovery",

@@ -66,14 +66,14 @@ def start(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     unit.worker_id = data_of(event).get("worker_id")
 
 
-def retry_or_call_again(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Event) -> None:
+def retry_or_request_next(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Event) -> None:
     """Schedule another attempt, by the rule for errors or the rule for responses."""
     check_attempt(findings, unit, event)
     meta: dict[str, Any] = {}
     if event.meta is not None:
         meta = msgspec.json.decode(event.meta)
     if meta.get("retry", {}).get("type") == "on_success":
-        _call_again(findings, unit, event)
+        _request_next(findings, unit, event)
     else:
         _retry(findings, node, unit, event)
 
@@ -97,7 +97,7 @@ def _retry(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Ev
     unit.due_at = event.at + round(delay * MICROSECONDS)
 
 
-def _call_again(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
+def _request_next(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     data, rule = data_of(event), unit.plan.on_success
     if rule is None:
         findings.report("I1", f"{describe(event)} makes a further call without a rule")
@@ -114,7 +114,7 @@ def _call_again(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     unit.due_at = event.at + round(rule.delay_seconds * MICROSECONDS)
 
 
-def end_series(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
+def end_pagination(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     """Record that all pages were requested and their outputs are merged."""
     data, rule = data_of(event), unit.plan.on_success
     unit.answers.append(unit.attempt)

@@ -168,9 +168,9 @@ class ReplayedJob:
             case "node_completed":
                 attempts.complete(self.findings, own, event)
             case "node_retrying":
-                attempts.retry_or_call_again(self.findings, node, own, event)
+                attempts.retry_or_request_next(self.findings, node, own, event)
             case "retry_sequence_completed":
-                attempts.end_series(self.findings, own, event)
+                attempts.end_pagination(self.findings, own, event)
             case "node_failed":
                 self._fail(node, event, before)
             case "node_skipped":

@@ -97,9 +97,9 @@ def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: Repl
             attempts.start(findings, unit, event)
             unit.first_seq = unit.first_seq or event.seq
         case "iteration_retrying":
-            attempts.retry_or_call_again(findings, node, unit, event)
+            attempts.retry_or_request_next(findings, node, unit, event)
         case "retry_sequence_completed":
-            attempts.end_series(findings, unit, event)
+            attempts.end_pagination(findings, unit, event)
         case "iteration_completed":
             if before == "waiting" and not unit.is_merging:
                 findings.report("I1", f"{describe(event)} while the iteration waits for its next attempt")

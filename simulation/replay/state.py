@@ -13,7 +13,7 @@ OUT = frozenset({"dispatched", "running"})
 
 # An attempt of a node: the iteration (None outside of loops) and the attempt number.
 AttemptKey = tuple[int | None, int]
-# What an attempt works on: the iteration, the generation of its node, and the number of the call in its series.
+# What an attempt works on: the iteration, the generation of its node, and the number of the page.
 WorkUnit = tuple[int | None, int, int]
 
 
@@ -56,9 +56,9 @@ class ReplayedUnit:
         # Whether the last event was the loss of its worker.
         self.was_just_lost = False
         self.skip_reason: str | None = None
-        # The attempts whose outputs were accepted, one for each call of the series so far.
+        # The attempts whose outputs were accepted, one for each page so far.
         self.answers: list[int] = []
-        # Whether all calls of the series were made, and whether their outputs are being merged.
+        # Whether all pages were requested, and whether their outputs are being merged.
         self.is_answered = False
         self.is_merging = False
 

@@ -136,9 +136,9 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     nodes = _nodes_to_reset(job, message.from_node)
     if not job.is_final or not nodes:
         return
-    anew = _nodes_with_new_work(job, nodes, message.from_node)
+    new_work = _nodes_with_new_work(job, nodes, message.from_node)
     for node in nodes:
-        _reset(turn, node, is_new_work=node in anew)
+        _reset(turn, node, is_new_work=node in new_work)
     job.recount(nodes)
     job.state.round += 1
     job.state.completed_at = job.state.error = None

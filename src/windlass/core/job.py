@@ -1,4 +1,4 @@
-"""A job in memory: the state that the rules decide on, and the questions they ask about it."""
+"""A job in memory: the state that the rules decide on."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence

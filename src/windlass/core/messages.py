@@ -256,8 +256,7 @@ _RUN_MESSAGE_TYPES = frozenset({RunDue, ScheduleChanged, RunRequested, RunLost})
 
 def split_batch(batch: Sequence[Message]) -> tuple[Sequence[JobMessage], Sequence[RunMessage]]:
     """Return the messages about jobs and those about runs, each in their order."""
-    # Testing the exact type takes a sixth of the time of isinstance (timeit: 84 against 515 ns), and most batches are
-    # about jobs alone.
+    # Testing the exact type is several times as fast as isinstance with a union, and most batches are about jobs alone.
     about_runs = [message for message in batch if type(message) in _RUN_MESSAGE_TYPES]
     if not about_runs:
         return cast("Sequence[JobMessage]", batch), ()

@@ -34,7 +34,7 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     def digest(self) -> str:
         """The digest by which a repeated request is recognized: of all fields but the key.
 
-        Of what was asked, not of what it resolves to: a moved alias or a new default does not change it.
+        Of what was requested, not of what it resolves to: a moved alias or a new default does not change it.
         """
         # An instant can be written in several ways.
         starts_at = self.scheduled_microseconds
@@ -55,6 +55,6 @@ def rerun_request(spec: JobSpec) -> SubmitRequest:
     return SubmitRequest(input_data=msgspec.json.decode(spec.input), **repeated)
 
 
-def digest_of(asked: object) -> str:
+def digest_of(request: object) -> str:
     """Return the digest of a JSON value; the order of keys does not matter."""
-    return hashlib.sha256(_canonical.encode(asked)).hexdigest()
+    return hashlib.sha256(_canonical.encode(request)).hexdigest()

@@ -41,7 +41,7 @@ class ScheduleChanged(Struct, frozen=True, tag="schedule_changed", gc=False):
 
 
 class RunRequested(Struct, frozen=True, tag="run_requested", omit_defaults=True):
-    """A run was asked to be cancelled ('cancel'), or slots of a schedule to be run ('backfill')."""
+    """A request to cancel a run ('cancel') or to run slots of a schedule ('backfill')."""
 
     workflow_id: WorkflowId
     request_id: str
