@@ -36,7 +36,7 @@ export function JobPage() {
 }
 
 function LoadedJob({ jobId }: { jobId: string }) {
-  const { job, workflow, live, onResumed } = useJob(jobId);
+  const { job, definition, definitionError, live, onResumed } = useJob(jobId);
   if (job.isError && !job.data) {
     return (
       <>
@@ -52,12 +52,12 @@ function LoadedJob({ jobId }: { jobId: string }) {
           <JobHeader
             job={loaded}
             latest={live?.history.latest ?? null}
-            definition={workflow.data?.definition}
+            definition={definition}
             isConnectionLost={live?.isConnectionLost ?? false}
             onResumed={onResumed}
           />
           {live?.error ? <ErrorAlert error={live.error} title="Loading events failed" /> : null}
-          <QueryResult query={{ data: live ?? undefined, error: workflow.error, isPending: workflow.isPending }}>
+          <QueryResult query={{ data: live ?? undefined, error: definitionError, isPending: live === null }}>
             {(live) => <JobViews job={loaded} live={live} onResumed={onResumed} />}
           </QueryResult>
         </div>
