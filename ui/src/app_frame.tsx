@@ -4,8 +4,9 @@ import { useQuery } from "@tanstack/react-query";
 import { createRootRoute, Link, Outlet, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { healthQuery } from "./api/queries";
-import { Button, EmptyState } from "./components/controls";
+import { Button } from "./components/controls";
 import { Dialog } from "./components/dialog";
+import { NotFound } from "./components/not_found";
 import { ErrorAlert } from "./components/query_result";
 import { useTheme } from "./lib/use_theme";
 
@@ -28,7 +29,7 @@ const SHORTCUTS: [string, string][] = [
 
 export const rootRoute = createRootRoute({
   component: AppFrame,
-  notFoundComponent: () => <EmptyState title="Page not found">Choose a page in the navigation bar.</EmptyState>,
+  notFoundComponent: () => <NotFound name="Page">Choose a page in the navigation bar.</NotFound>,
   errorComponent: ({ error }) => <ErrorAlert error={error} title="Page failed" />,
 });
 

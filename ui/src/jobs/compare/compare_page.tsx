@@ -6,6 +6,7 @@ import { useState } from "react";
 import { jobQuery } from "../../api/queries";
 import { Button, EmptyState, PageHeader } from "../../components/controls";
 import { QueryResult } from "../../components/query_result";
+import { usePageTitle } from "../../lib/page_title";
 import { isInternal } from "../internal_workflow";
 import { ComparisonView } from "./comparison_view";
 import { JobPicker } from "./job_picker";
@@ -13,6 +14,7 @@ import { JobPicker } from "./job_picker";
 const route = getRouteApi("/compare");
 
 export function ComparePage() {
+  usePageTitle("Compare", "Jobs");
   const { left, right } = route.useSearch();
   const navigate = route.useNavigate();
   const [isPicking, setPicking] = useState(false);
