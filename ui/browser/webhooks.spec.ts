@@ -1,25 +1,8 @@
 // Webhook deliveries and the jobs that make them.
 
 import type { Page } from "@playwright/test";
-import { expect, type Server, test } from "./server";
-
-interface Delivery {
-  delivery_id: string;
-  job_id: string;
-}
-
-/** Run a workflow whose action delivers a webhook, and return the first delivery, which is not a redelivery. */
-async function deliver(server: Server): Promise<Delivery> {
-  await server.runToEnd("hooked");
-  let delivery: Delivery | undefined;
-  await expect
-    .poll(async () => {
-      delivery = (await server.get<{ items: Delivery[] }>("/deliveries?workflow_id=hooked")).items.at(-1);
-      return delivery;
-    })
-    .toBeDefined();
-  return delivery as Delivery;
-}
+import { deliverWebhook } from "./deliveries";
+import { expect, test } from "./server";
 
 /** Requests for definitions of internal workflows, which the API does not have. */
 function recordInternalRequests(page: Page): string[] {
@@ -34,7 +17,7 @@ function recordInternalRequests(page: Page): string[] {
 }
 
 test("a webhook is delivered again", async ({ page, server }) => {
-  const { delivery_id } = await deliver(server);
+  const { delivery_id } = await deliverWebhook(server);
   await page.goto("/deliveries");
   const redeliver = page.getByRole("button", { name: `Redeliver ${delivery_id}` });
   await expect(redeliver).toHaveText("Redeliver");
@@ -45,7 +28,7 @@ test("a webhook is delivered again", async ({ page, server }) => {
 });
 
 test("the job of a webhook shows its graph and its delivery", async ({ page, server }) => {
-  const { job_id } = await deliver(server);
+  const { job_id } = await deliverWebhook(server);
   const requests = recordInternalRequests(page);
   await page.goto("/");
   await expect(page.getByRole("row").filter({ hasText: "windlass.webhook" }).first()).toBeVisible();
