@@ -21,6 +21,19 @@ test("every page has a title of its own", async ({ page, server }) => {
   }
 });
 
+test("the navigation shows all pages on a phone and marks the section of the current one", async ({ page }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.goto("/deliveries");
+  const links = page.getByRole("navigation", { name: "Main" }).getByRole("link");
+  await expect(links).toHaveCount(5);
+  for (const link of await links.all()) {
+    await expect(link).toBeInViewport({ ratio: 1 });
+  }
+  const color = (name: string) =>
+    links.filter({ hasText: name }).evaluate((link) => getComputedStyle(link).backgroundColor);
+  expect(await color("Runs")).not.toBe(await color("Jobs"));
+});
+
 test("the path of jobs leads to their list", async ({ page }) => {
   await page.goto("/jobs?status=failed");
 

@@ -107,7 +107,7 @@ interface PreviewProps {
 
 function Preview({ slots, zone, isBusy, onStart }: PreviewProps) {
   if (slots.length === 0) {
-    return <p role="status">No slots without a run</p>;
+    return <p role="status">Every slot in the range has a run</p>;
   }
   return (
     <div className="space-y-3">

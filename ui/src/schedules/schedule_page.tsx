@@ -124,7 +124,7 @@ function NextTable({ times, isActive }: { times: NextTimes; isActive: boolean })
         columns={[
           { name: times.timezone },
           ...(isOtherZone ? [{ name: "Local time" }] : []),
-          { name: "In", right: true },
+          { name: "Starts in", right: true },
         ]}
       >
         {visible.map((at, index) => (
