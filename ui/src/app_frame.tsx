@@ -49,7 +49,7 @@ function AppFrame() {
       <header className="sticky top-0 z-30 flex min-h-12 flex-wrap items-center gap-2 max-sm:pb-1 border-b border-line bg-surface px-3 sm:px-5">
         <Link to="/" className="mr-2 flex items-center gap-2 font-semibold tracking-tight" aria-label="Windlass: jobs">
           <img src="/icon.svg" alt="" width="22" height="22" />
-          <span className="hidden md:inline">Windlass</span>
+          <span className="sm:hidden md:inline">Windlass</span>
         </Link>
         <nav
           aria-label="Main"
@@ -121,7 +121,7 @@ function ServerHealth() {
     [text, tone] = ["Degraded", "bg-waiting"];
   }
   return (
-    <Link to="/operations" className="hidden items-center gap-1.5 px-2 text-xs text-muted hover:text-ink sm:flex">
+    <Link to="/operations" className="flex items-center gap-1.5 px-2 text-xs text-muted hover:text-ink">
       <span className={`size-2 rounded-full ${tone}`} aria-hidden="true" />
       <span>{text}</span>
     </Link>
