@@ -8,12 +8,12 @@ import os from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const SERVER = process.env.WINDLASS_SERVER ?? "http://127.0.0.1:8470";
-const QUEUES = (process.env.WINDLASS_QUEUES ?? "node").split(",").map((name) => name.trim());
+const QUEUES = (process.env.NODE_WORKER_QUEUES ?? "node").split(",").map((name) => name.trim());
 const HOST = os.hostname().replace(/[^A-Za-z0-9_.-]/g, "-");
-const WORKER_ID = process.env.WINDLASS_WORKER_ID ?? `node-${HOST}-${process.pid}`;
-const CONCURRENCY = Number(process.env.WINDLASS_CONCURRENCY ?? 4);
-const HEARTBEAT_SECONDS = Number(process.env.WINDLASS_HEARTBEAT_SECONDS ?? 5); // after 15 s without one the worker is lost
-const GRACE_SECONDS = Number(process.env.WINDLASS_GRACE_SECONDS ?? 20);
+const WORKER_ID = process.env.NODE_WORKER_ID ?? `node-${HOST}-${process.pid}`;
+const CONCURRENCY = Number(process.env.NODE_WORKER_CONCURRENCY ?? 4);
+const HEARTBEAT_SECONDS = Number(process.env.NODE_WORKER_HEARTBEAT_SECONDS ?? 5); // after 15 s without one the worker is lost
+const GRACE_SECONDS = Number(process.env.NODE_WORKER_GRACE_SECONDS ?? 20);
 const CLAIM_WAIT_SECONDS = 30;
 const CALL_SECONDS_MAX = 30;
 const FINAL_REPORT_SECONDS = 5;

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -62,12 +63,12 @@ class NodeWorker:
 
 
 @asynccontextmanager
-async def node_worker(url: str, **settings: object) -> AsyncIterator[NodeWorker]:
-    variables = {f"WINDLASS_{name.upper()}": str(value) for name, value in settings.items()}
+async def node_worker(url: str, worker_id: str = "js-1", **settings: object) -> AsyncIterator[NodeWorker]:
+    variables = {f"NODE_WORKER_{name.upper()}": str(value) for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
         "node",
         str(EXAMPLE / "worker.mjs"),
-        env={"PATH": os.environ["PATH"], "WINDLASS_SERVER": url, "WINDLASS_WORKER_ID": "js-1", **variables},
+        env={"PATH": os.environ["PATH"], "WINDLASS_SERVER": url, "NODE_WORKER_ID": worker_id, **variables},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -216,3 +217,10 @@ async def test_a_result_is_reported_after_the_server_restarts(tmp_path: Path) ->
             assert (await after.events(job_id)).count("node_completed") == 1
     finally:
         await stack.__aexit__(None, None, None)
+
+
+def test_the_example_reads_no_settings_of_windlass() -> None:
+    # The command line rejects variables with the prefix WINDLASS_ that are not settings.
+    names = set(re.findall(r"process\.env\.(\w+)", (EXAMPLE / "worker.mjs").read_text()))
+
+    assert {name for name in names if name.startswith("WINDLASS_")} == {"WINDLASS_SERVER"}

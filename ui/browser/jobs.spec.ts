@@ -59,6 +59,24 @@ test("a failed node is retried after a fix", async ({ page, server }) => {
   await expect(node(page, "after", "completed")).toBeVisible();
 });
 
+test("a finished job shows no states before its events are loaded", async ({ page, server }) => {
+  const jobId = await server.runToEnd("slow", { seconds: 0.1 });
+  let loadEvents = () => {};
+  const isAllowed = new Promise<void>((resolve) => {
+    loadEvents = resolve;
+  });
+  await page.route(/\/events\?/, async (route) => {
+    await isAllowed;
+    await route.continue();
+  });
+  await page.goto(`/jobs/${jobId}`);
+  await expect(page.getByRole("button", { name: /^prepare\b/ })).toBeVisible();
+  expect(await page.getByRole("group", { name: "Graph of slow" }).textContent()).not.toMatch(/pending/i);
+
+  loadEvents();
+  await expect(node(page, "prepare", "completed")).toBeVisible();
+});
+
 test("the panel of a node shows its params and output", async ({ page, server }) => {
   const jobId = await server.runToEnd("slow", { seconds: 0.1, note: "look here" });
   await page.goto(`/jobs/${jobId}`);

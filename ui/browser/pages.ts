@@ -1,5 +1,6 @@
 // Every page of the UI with data on it, for screenshots and for checks of all pages.
 
+import { deliverWebhook } from "./deliveries";
 import type { Server } from "./server";
 
 /** Create data on the server and return the path of each page. */
@@ -12,6 +13,7 @@ export async function everyPage(server: Server): Promise<[name: string, path: st
   const { job_id: scheduled } = await server.post<{ job_id: string }>("/schedules/ticking/trigger", {});
   await server.get(`/jobs/${scheduled}?wait=30s`);
   const runs = await server.get<{ items: { run_id: string }[] }>("/runs");
+  const webhook = await deliverWebhook(server);
   return [
     ["jobs", "/"],
     ["job", `/jobs/${second}`],
@@ -35,6 +37,9 @@ export async function everyPage(server: Server): Promise<[name: string, path: st
     ["schedule", "/schedules/ticking"],
     ["runs", "/runs"],
     ["run", `/runs/${runs.items[0]?.run_id}`],
+    ["deliveries", "/deliveries"],
+    ["job-webhook", `/jobs/${webhook.job_id}`],
+    ["not-found", "/workflows/nope"],
     ["operations", "/operations"],
   ];
 }

@@ -1,20 +1,21 @@
 // The frame around every page: navigation, server health and keyboard shortcuts.
 
 import { useQuery } from "@tanstack/react-query";
-import { createRootRoute, Link, Outlet, useNavigate } from "@tanstack/react-router";
+import { createRootRoute, Link, Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { healthQuery } from "./api/queries";
-import { Button, EmptyState } from "./components/controls";
+import { Button } from "./components/controls";
 import { Dialog } from "./components/dialog";
+import { NotFound } from "./components/not_found";
 import { ErrorAlert } from "./components/query_result";
 import { useTheme } from "./lib/use_theme";
 
 const PAGES = [
-  { to: "/", name: "Jobs", key: "j" },
-  { to: "/workflows", name: "Workflows", key: "w" },
-  { to: "/schedules", name: "Schedules", key: "s" },
-  { to: "/runs", name: "Runs", key: "r" },
-  { to: "/operations", name: "Operations", key: "o" },
+  { to: "/", name: "Jobs", key: "j", paths: ["/jobs", "/compare"] },
+  { to: "/workflows", name: "Workflows", key: "w", paths: ["/workflows", "/editor"] },
+  { to: "/schedules", name: "Schedules", key: "s", paths: ["/schedules"] },
+  { to: "/runs", name: "Runs", key: "r", paths: ["/runs", "/deliveries"] },
+  { to: "/operations", name: "Operations", key: "o", paths: ["/operations"] },
 ] as const;
 
 const SHORTCUTS: [string, string][] = [
@@ -28,7 +29,7 @@ const SHORTCUTS: [string, string][] = [
 
 export const rootRoute = createRootRoute({
   component: AppFrame,
-  notFoundComponent: () => <EmptyState title="Page not found">Choose a page in the navigation bar.</EmptyState>,
+  notFoundComponent: () => <NotFound name="Page">Choose a page in the navigation bar.</NotFound>,
   errorComponent: ({ error }) => <ErrorAlert error={error} title="Page failed" />,
 });
 
@@ -36,6 +37,7 @@ function AppFrame() {
   const [theme, toggleTheme] = useTheme();
   const [isHelpOpen, setHelpOpen] = useState(false);
   useShortcuts(toggleTheme, () => setHelpOpen(true));
+  const path = useLocation({ select: ({ pathname }) => pathname });
   return (
     <div className="flex min-h-full flex-col">
       <a
@@ -44,31 +46,36 @@ function AppFrame() {
       >
         Skip to content
       </a>
-      <header className="sticky top-0 z-30 flex h-12 items-center gap-2 border-b border-line bg-surface px-3 sm:px-5">
+      <header className="sticky top-0 z-30 flex min-h-12 flex-wrap items-center gap-2 max-sm:pb-1 border-b border-line bg-surface px-3 sm:px-5">
         <Link to="/" className="mr-2 flex items-center gap-2 font-semibold tracking-tight" aria-label="Windlass: jobs">
           <img src="/icon.svg" alt="" width="22" height="22" />
-          <span className="hidden md:inline">Windlass</span>
+          <span className="sm:hidden md:inline">Windlass</span>
         </Link>
-        <nav aria-label="Main" className="flex flex-1 gap-0.5 overflow-x-auto">
-          {PAGES.map(({ to, name }) => (
+        <nav
+          aria-label="Main"
+          className="flex flex-1 gap-0.5 max-sm:order-last max-sm:basis-full max-sm:justify-between"
+        >
+          {PAGES.map(({ to, name, paths }) => (
             <Link
               key={to}
               to={to}
-              activeOptions={{ exact: to === "/", includeSearch: false }}
-              className="rounded-md px-2.5 py-1 text-sm font-medium text-muted hover:bg-sunken hover:text-ink"
-              activeProps={{ className: "bg-sunken !text-ink" }}
+              activeOptions={{ exact: true, includeSearch: false }}
+              className={`rounded-md px-1.5 py-1 text-sm font-medium hover:bg-sunken hover:text-ink sm:px-2.5 ${
+                isInSection(path, to, paths) ? "bg-sunken text-ink" : "text-muted"
+              }`}
             >
               {name}
             </Link>
           ))}
         </nav>
+        <span className="flex-1 sm:hidden" />
         <ServerHealth />
         <Button variant="ghost" aria-label={theme === "dark" ? "Light theme" : "Dark theme"} onClick={toggleTheme}>
           {theme === "dark" ? "☀" : "☾"}
         </Button>
         <Button
           variant="ghost"
-          className="hidden sm:inline-flex"
+          className="max-sm:hidden"
           aria-label="Keyboard shortcuts"
           onClick={() => setHelpOpen(true)}
         >
@@ -81,6 +88,11 @@ function AppFrame() {
       {isHelpOpen && <ShortcutsDialog onClose={() => setHelpOpen(false)} />}
     </div>
   );
+}
+
+/** Whether a path belongs to a page of the navigation, or to one below it. */
+function isInSection(path: string, to: string, paths: readonly string[]): boolean {
+  return path === to || paths.some((prefix) => path === prefix || path.startsWith(`${prefix}/`));
 }
 
 function ShortcutsDialog({ onClose }: { onClose(): void }) {
@@ -109,7 +121,7 @@ function ServerHealth() {
     [text, tone] = ["Degraded", "bg-waiting"];
   }
   return (
-    <Link to="/operations" className="hidden items-center gap-1.5 px-2 text-xs text-muted hover:text-ink sm:flex">
+    <Link to="/operations" className="flex items-center gap-1.5 px-2 text-xs text-muted hover:text-ink">
       <span className={`size-2 rounded-full ${tone}`} aria-hidden="true" />
       <span>{text}</span>
     </Link>

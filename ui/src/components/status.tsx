@@ -33,6 +33,7 @@ const TONES: Record<JobStatus | NodeStatus, Tone> & Record<string, Tone> = {
   degraded: "failed",
   stale: "failed",
   skipped: "skipped",
+  completed_skipped: "skipped",
   cancelled: "cancelled",
 };
 
@@ -110,7 +111,12 @@ export function statusText(status: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-const STATUS_TEXTS: Record<string, string> = { ok: "Healthy", alive: "Healthy", pre_run: "Pre-run" };
+const STATUS_TEXTS: Record<string, string> = {
+  ok: "Healthy",
+  alive: "Healthy",
+  pre_run: "Pre-run",
+  completed_skipped: "Completed (skipped)",
+};
 
 /** A status with its icon and text. */
 export function Status({ status }: { status: string }) {

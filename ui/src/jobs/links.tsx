@@ -2,6 +2,7 @@
 
 import { Link } from "@tanstack/react-router";
 import { CopyButton } from "../components/copy_button";
+import { isInternal } from "./internal_workflow";
 
 // Ids start with a timestamp; this prefix is unique in practice and can be searched.
 const SHORT_ID_LENGTH = 12;
@@ -32,7 +33,11 @@ export function JobLink({ jobId, copy = false }: { jobId: string; copy?: boolean
   );
 }
 
+/** A link to a workflow; only its id if the workflow is internal and has no page. */
 export function WorkflowLink({ workflowId, version }: { workflowId: string; version?: number }) {
+  if (isInternal(workflowId)) {
+    return <span className="break-words">{workflowId}</span>;
+  }
   return (
     <span className="break-words">
       <Link to="/workflows/$workflowId" params={{ workflowId }} className="underline-offset-2 hover:underline">

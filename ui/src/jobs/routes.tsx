@@ -1,4 +1,4 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { rootRoute } from "../app_frame";
 import { parseFilters } from "./list/filters";
 import { parseCompareSearch, parseJobSearch } from "./search";
@@ -8,6 +8,16 @@ const listRoute = createRoute({
   path: "/",
   validateSearch: parseFilters,
   component: lazyRouteComponent(() => import("./list/list_page"), "ListPage"),
+});
+
+// Without the id of a job, the path of a job leads to the list.
+const jobsRoute = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/jobs",
+  validateSearch: parseFilters,
+  beforeLoad: ({ search }) => {
+    throw redirect({ to: "/", search, replace: true });
+  },
 });
 
 const jobRoute = createRoute({
@@ -24,4 +34,4 @@ const compareRoute = createRoute({
   component: lazyRouteComponent(() => import("./compare/compare_page"), "ComparePage"),
 });
 
-export const jobRoutes = [listRoute, jobRoute, compareRoute] as const;
+export const jobRoutes = [listRoute, jobsRoute, jobRoute, compareRoute] as const;

@@ -29,7 +29,7 @@ export function secondsBetween(start: string | null, end: string | null, now = D
   return Math.max(0, ((end === null ? now : Date.parse(end)) - Date.parse(start)) / 1000);
 }
 
-/** 14:03:22 today, 12 Nov 14:03 this year, 2025-11-12 14:03 before; in local time. */
+/** 14:03:22 today, 12 Nov 14:03 this year, 2025-11-12 14:03 in another year; in local time. */
 export function formatTimestamp(timestamp: string, now = new Date()): string {
   const at = new Date(timestamp);
   const time = `${pad(at.getHours())}:${pad(at.getMinutes())}`;

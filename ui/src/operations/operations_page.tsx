@@ -9,6 +9,7 @@ import { Stat } from "../components/details";
 import { ErrorAlert, QueryResult } from "../components/query_result";
 import { Status } from "../components/status";
 import { formatCount } from "../lib/format";
+import { usePageTitle } from "../lib/page_title";
 import { ActivityCharts } from "./activity_charts";
 import { REFRESH_MS } from "./queries";
 import { QueuesPanel } from "./queues_panel";
@@ -16,6 +17,7 @@ import { ShardsPanel } from "./shards_panel";
 import { WorkersPanel } from "./workers_panel";
 
 export function OperationsPage() {
+  usePageTitle("Operations");
   const health = useQuery({ ...healthQuery(), refetchInterval: REFRESH_MS });
   return (
     <>

@@ -1,6 +1,7 @@
 // Finds the deliveries of a run.
 
 import type { Delivery, Run } from "../api/types";
+import { WEBHOOK_NODE } from "../jobs/internal_workflow";
 
 // The last webhook may be retried for this time after the run.
 const RETRY_MS = 60_000;
@@ -12,9 +13,6 @@ export function deliveriesOf(run: Run, deliveries: readonly Delivery[]): Deliver
   const until = run.completed_at === null ? Number.POSITIVE_INFINITY : Date.parse(run.completed_at) + RETRY_MS;
   return deliveries.filter((delivery) => {
     const sent = Date.parse(delivery.sent_at);
-    return delivery.job_id === run.job_id || (delivery.node_id === HOOK_NODE && sent >= from && sent <= until);
+    return delivery.job_id === run.job_id || (delivery.node_id === WEBHOOK_NODE && sent >= from && sent <= until);
   });
 }
-
-// The node of the built-in workflow for hooks and actions.
-const HOOK_NODE = "deliver";

@@ -7,6 +7,7 @@ import type { Delivery } from "../api/types";
 import { Button, Code, EmptyState, LoadMore, linkClass, PageHeader, Panel, Select } from "../components/controls";
 import { ErrorAlert, QueryResult } from "../components/query_result";
 import { statusText } from "../components/status";
+import { usePageTitle } from "../lib/page_title";
 import { usePagedQuery } from "../lib/use_paged_query";
 import { DeliveryDialog, DeliveryTable } from "./delivery_table";
 import { RunsTabs } from "./runs_tabs";
@@ -18,6 +19,7 @@ const PAGE_SIZE = 50;
 const route = getRouteApi("/deliveries");
 
 export function DeliveriesPage() {
+  usePageTitle("Deliveries");
   const { workflow, outcome, delivery: openId } = route.useSearch();
   const navigate = route.useNavigate();
   const list = usePagedQuery<Delivery>(

@@ -26,18 +26,18 @@ const OPTIONAL_STATES = ["action_pending", "action_running", "retrying"];
 export const STATE_DESCRIPTIONS: Record<string, string> = {
   pre_run: "Before the slot",
   pending: "Due",
-  condition_pending: "Constraints to check",
-  condition_running: "Checking constraints, pre-run hook",
+  condition_pending: "Waiting for the check of the constraints",
+  condition_running: "Checking the constraints and calling the pre-run hook",
   action_pending: "Constraint violated",
-  action_running: "Action or wait after a violation",
+  action_running: "Running the action for the violation, or waiting",
   container_creating: "Starting the first task",
   running: "Job running",
-  terminating: "Post-run hook and actions",
+  terminating: "Calling the post-run hook and running the actions",
   retrying: "Waiting for the next attempt",
   completed: "Completed",
   failed: "Failed",
   cancelled: "Cancelled",
-  orphaned: "Lost its engine",
+  orphaned: "No engine served the run for too long",
 };
 
 export function isFinal(state: string): boolean {

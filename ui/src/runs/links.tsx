@@ -4,9 +4,9 @@ import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Run } from "../api/types";
 
-/** The status to display: a skipped run has the state completed. */
+/** The status to display: the state of a run, which is completed for a skipped one. */
 export function runStatus(run: Pick<Run, "state" | "skipped">): string {
-  return run.skipped ? "skipped" : run.state;
+  return run.skipped ? "completed_skipped" : run.state;
 }
 
 export function RunLink({

@@ -9,6 +9,7 @@ import { Cell, type Column, Table } from "../components/table";
 import { Duration, Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
 import { pluralize } from "../lib/format";
+import { usePageTitle } from "../lib/page_title";
 import { usePagedQuery } from "../lib/use_paged_query";
 import { isFinal } from "./lifecycle";
 import { RunLink, runStatus } from "./links";
@@ -31,6 +32,7 @@ const COLUMNS: Column[] = [
 const route = getRouteApi("/runs");
 
 export function ListPage() {
+  usePageTitle("Runs");
   const filters = route.useSearch();
   const navigate = route.useNavigate();
   const list = usePagedQuery<Run>(
@@ -43,7 +45,7 @@ export function ListPage() {
   const isFiltered = Object.keys(filters).length > 0;
   return (
     <>
-      <PageHeader title="Runs" subtitle="Executions of workflows with a schedule, constraints or actions" />
+      <PageHeader title="Runs" subtitle="Slots and jobs of workflows with a schedule, constraints or actions" />
       <RunsTabs current="runs" />
       <search className="mb-3 flex flex-wrap items-center gap-2">
         <WorkflowFilter value={filters.workflow} onChange={(workflow) => set({ workflow })} />

@@ -25,12 +25,8 @@ export function RedeliverButton({ deliveryId }: { deliveryId: string }) {
   }
   return (
     <>
-      <Button
-        disabled={redeliver.isPending}
-        aria-label={`RedeliverButton ${deliveryId}`}
-        onClick={() => redeliver.mutate()}
-      >
-        RedeliverButton
+      <Button disabled={redeliver.isPending} aria-label={`Redeliver ${deliveryId}`} onClick={() => redeliver.mutate()}>
+        Redeliver
       </Button>
       {redeliver.error && (
         <Dialog title="Redelivery failed" onClose={() => redeliver.reset()}>

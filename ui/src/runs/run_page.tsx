@@ -9,11 +9,13 @@ import type { Run } from "../api/types";
 import { Button, Field, linkClass, PageHeader, Panel } from "../components/controls";
 import { Detail, DetailList } from "../components/details";
 import { Dialog } from "../components/dialog";
+import { isNotFound, NotFound } from "../components/not_found";
 import { ErrorAlert, QueryResult } from "../components/query_result";
 import { Status, statusText } from "../components/status";
 import { Cell, RowHeader, Table } from "../components/table";
 import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
+import { usePageTitle } from "../lib/page_title";
 import { isFinal } from "./lifecycle";
 import { LifecycleSteps } from "./lifecycle_steps";
 import { runStatus } from "./links";
@@ -29,6 +31,16 @@ export function RunPage() {
     queryFn: ({ signal }) => get<Run>(apiPath("runs", runId), {}, signal),
     refetchInterval: ({ state }) => (state.data && isFinal(state.data.state) ? false : LIVE_INTERVAL_MS),
   });
+  usePageTitle(runId, "Runs");
+  if (!run.data && isNotFound(run.error)) {
+    return (
+      <NotFound name="Run">
+        <Link to="/runs" className={linkClass}>
+          Show all runs
+        </Link>
+      </NotFound>
+    );
+  }
   return (
     <>
       <PageHeader

@@ -9,7 +9,7 @@ import { Button, Field, linkClass } from "../components/controls";
 import { Dialog } from "../components/dialog";
 import { ErrorAlert } from "../components/query_result";
 import { formatCount, pluralize } from "../lib/format";
-import { dayOf, timeOf } from "./calendar";
+import { dayOf, shownZone, timeOf } from "./calendar";
 
 const SLOTS_MAX = 200;
 const DAY_MS = 86_400_000;
@@ -107,12 +107,12 @@ interface PreviewProps {
 
 function Preview({ slots, zone, isBusy, onStart }: PreviewProps) {
   if (slots.length === 0) {
-    return <p role="status">No slots without a run</p>;
+    return <p role="status">Every slot in the range has a run</p>;
   }
   return (
     <div className="space-y-3">
       <p role="status" className="font-medium">
-        {pluralize(slots.length, "run")} to start
+        {pluralize(slots.length, "run")} to start <span className="font-normal text-muted">({shownZone(zone)})</span>
       </p>
       <ul className="max-h-56 columns-2 overflow-y-auto rounded-md border border-line p-3 text-sm tabular-nums sm:columns-3">
         {slots.slice(0, SLOTS_MAX).map((slot) => (

@@ -6,6 +6,7 @@ import {
   dayOf,
   formatLocalTime,
   formatLocalTimeBeside,
+  formatSlot,
   monthName,
   outcomeOf,
   slotsByDay,
@@ -13,6 +14,8 @@ import {
   timeOf,
   weeksOf,
 } from "./calendar";
+
+const NOW = new Date("2026-05-01T12:00:00Z");
 
 function run(scheduledAt: string, state: string, skipped = false): Run {
   return { run_id: `nightly:${scheduledAt}`, scheduled_at: scheduledAt, state, skipped } as Run;
@@ -93,8 +96,21 @@ test("months are added across years", () => {
 });
 
 test("a local time has a weekday, and seconds if there are any", () => {
-  expect(formatLocalTime("2026-05-02T02:30:00+02:00")).toBe("Sat 2 May 02:30");
-  expect(formatLocalTime("2026-05-02T02:30:10")).toBe("Sat 2 May 02:30:10");
+  expect(formatLocalTime("2026-05-02T02:30:00+02:00", NOW)).toBe("Sat 2 May 02:30");
+  expect(formatLocalTime("2026-05-02T02:30:10", NOW)).toBe("Sat 2 May 02:30:10");
+});
+
+test("a local time of another year has its year", () => {
+  expect(formatLocalTime("2027-01-01T02:30:00", NOW)).toBe("Fri 1 Jan 2027 02:30");
+});
+
+test("a slot is shown in the zone of its schedule with the name of the zone", () => {
+  expect(formatSlot("2026-11-19T01:30:00Z", "Europe/Paris", NOW)).toBe("Thu 19 Nov 02:30 Europe/Paris");
+  expect(formatSlot("2026-12-31T23:30:00Z", "Europe/Paris", NOW)).toBe("Fri 1 Jan 2027 00:30 Europe/Paris");
+});
+
+test("a slot in a zone that the browser does not know is shown in UTC", () => {
+  expect(formatSlot("2026-11-19T01:30:00Z", "Mars/Olympus", NOW)).toBe("Thu 19 Nov 01:30 UTC");
 });
 
 test("started slots come newest first, then upcoming ones", () => {
@@ -104,6 +120,6 @@ test("started slots come newest first, then upcoming ones", () => {
 });
 
 test("a local time beside another has a day only if it differs", () => {
-  expect(formatLocalTimeBeside("2026-05-02T01:30:00", "2026-05-02T02:30:00+02:00")).toBe("01:30");
-  expect(formatLocalTimeBeside("2026-05-01T23:30:00", "2026-05-02T01:30:00+02:00")).toBe("Fri 1 May 23:30");
+  expect(formatLocalTimeBeside("2026-05-02T01:30:00", "2026-05-02T02:30:00+02:00", NOW)).toBe("01:30");
+  expect(formatLocalTimeBeside("2026-05-01T23:30:00", "2026-05-02T01:30:00+02:00", NOW)).toBe("Fri 1 May 23:30");
 });

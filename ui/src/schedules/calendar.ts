@@ -120,16 +120,23 @@ export function timeOf(timestamp: string, zone: string): string {
   return formatInZone(timestamp, zone).slice(12).replace(/:00$/, "");
 }
 
-/** Format a local time such as 2026-05-02T02:30:00 as Sat 2 May 02:30. An offset is ignored. */
-export function formatLocalTime(local: string): string {
+/** Format a slot in the time zone of its schedule: Sat 2 May 02:30 Europe/Paris. */
+export function formatSlot(timestamp: string, zone: string, now = new Date()): string {
+  const [day, time] = formatInZone(timestamp, zone).split(", ");
+  return `${formatLocalTime(`${day}T${time}`, now)} ${shownZone(zone)}`;
+}
+
+/** Format a local time such as 2026-05-02T02:30:00 as Sat 2 May 02:30, with the year if it is not this one. An offset is ignored. */
+export function formatLocalTime(local: string, now = new Date()): string {
   const at = new Date(`${local.slice(0, 19)}Z`);
   const day = at.toLocaleDateString("en-GB", { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
-  return `${day.replace(",", "")} ${local.slice(11, 19).replace(/:00$/, "")}`;
+  const year = at.getUTCFullYear() === now.getFullYear() ? "" : ` ${at.getUTCFullYear()}`;
+  return `${day.replace(",", "")}${year} ${local.slice(11, 19).replace(/:00$/, "")}`;
 }
 
 /** Format a local time and omit the day if it equals that of another local time. */
-export function formatLocalTimeBeside(local: string, other: string): string {
-  const text = formatLocalTime(local);
+export function formatLocalTimeBeside(local: string, other: string, now = new Date()): string {
+  const text = formatLocalTime(local, now);
   return local.slice(0, 10) === other.slice(0, 10) ? (text.split(" ").at(-1) ?? text) : text;
 }
 
@@ -153,10 +160,15 @@ function formatInZone(timestamp: string, zone: string): string {
 
 function createFormatter(zone: string): Intl.DateTimeFormat {
   const options = { dateStyle: "short", timeStyle: "medium", hourCycle: "h23" } as const;
+  return new Intl.DateTimeFormat("en-CA", { ...options, timeZone: shownZone(zone) });
+}
+
+/** The zone in which times are shown: UTC if only the server knows the zone of the schedule. */
+export function shownZone(zone: string): string {
   try {
-    return new Intl.DateTimeFormat("en-CA", { ...options, timeZone: zone });
+    new Intl.DateTimeFormat("en-CA", { timeZone: zone });
+    return zone;
   } catch {
-    // The server may know time zones that this browser does not.
-    return new Intl.DateTimeFormat("en-CA", { ...options, timeZone: "UTC" });
+    return "UTC";
   }
 }

@@ -10,7 +10,7 @@ import { ErrorAlert, QueryResult } from "../components/query_result";
 import { StatusIcon, statusText } from "../components/status";
 import { formatCount } from "../lib/format";
 import { isFinal } from "../runs/lifecycle";
-import { addMonths, dayOf, monthName, OUTCOMES, slotsByDay } from "./calendar";
+import { addMonths, dayOf, monthName, OUTCOMES, shownZone, slotsByDay } from "./calendar";
 import { DaySlots } from "./day_slots";
 import { MonthGrid, OUTCOME_STATUS } from "./month_grid";
 import { loadOlderRuns, runHistoryQuery, TIMES_MAX } from "./queries";
@@ -114,7 +114,7 @@ function Legend({ zone }: { zone: string }) {
           {statusText(outcome)}
         </span>
       ))}
-      <span>Time zone: {zone}</span>
+      <span>Time zone: {shownZone(zone)}</span>
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { Cell, RowHeader, Table } from "../components/table";
 import { JobLink } from "../jobs/links";
 import { formatCount, pluralize } from "../lib/format";
 import { RunLink, runStatus } from "../runs/links";
-import { type Slot, sortForDisplay, timeOf } from "./calendar";
+import { type Slot, shownZone, sortForDisplay, timeOf } from "./calendar";
 
 const PAGE_SIZE = 50;
 
@@ -21,7 +21,7 @@ export function DaySlots({ day, slots, zone }: { day: string; slots: Slot[]; zon
       </h3>
       <Table
         label={`Slots of ${day}`}
-        columns={[{ name: `Time (${zone})` }, { name: "Status" }, { name: "Job" }, { name: "Reason" }]}
+        columns={[{ name: `Time (${shownZone(zone)})` }, { name: "Status" }, { name: "Job" }, { name: "Reason" }]}
       >
         {sorted.slice(0, visibleCount).map((slot) => (
           <Row key={slot.run?.run_id ?? slot.at} slot={slot} zone={zone} />

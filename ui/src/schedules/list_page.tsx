@@ -7,9 +7,10 @@ import { Code, EmptyState, LoadMore, PageHeader, Panel } from "../components/con
 import { ErrorAlert, QueryResult } from "../components/query_result";
 import { Status, StatusIcon } from "../components/status";
 import { Cell, type Column, RowHeader, Table } from "../components/table";
-import { Timestamp } from "../components/time";
+import { usePageTitle } from "../lib/page_title";
 import { usePagedQuery } from "../lib/use_paged_query";
 import { RunLink, runStatus } from "../runs/links";
+import { formatSlot } from "./calendar";
 import { Countdown } from "./countdown_timer";
 import { describeSchedule } from "./describe_schedule";
 import { runsOf } from "./queries";
@@ -29,6 +30,7 @@ const COLUMNS: Column[] = [
 ];
 
 export function ListPage() {
+  usePageTitle("Schedules");
   const list = usePagedQuery<Schedule>(["schedules"], {}, (schedules) =>
     schedules.some(({ next_at }) => next_at !== null),
   );
@@ -128,9 +130,9 @@ export function NextSlot({ schedule }: { schedule: Schedule }) {
   return (
     <span className="inline-flex flex-wrap items-baseline gap-x-2">
       <Countdown at={schedule.next_at} />
-      <span className="text-muted">
-        <Timestamp at={schedule.next_at} />
-      </span>
+      <time dateTime={schedule.next_at} title={schedule.next_at} className="tabular-nums text-muted">
+        {formatSlot(schedule.next_at, schedule.timezone)}
+      </time>
     </span>
   );
 }

@@ -6,10 +6,12 @@ import type { Schedule } from "../api/types";
 import { Code, linkClass, PageHeader, Panel } from "../components/controls";
 import { Detail, DetailList } from "../components/details";
 import { JsonTree } from "../components/json_tree";
+import { isNotFound, NotFound } from "../components/not_found";
 import { QueryResult } from "../components/query_result";
 import { Cell, Table } from "../components/table";
 import { RelativeTime } from "../components/time";
 import { formatDuration } from "../lib/format";
+import { usePageTitle } from "../lib/page_title";
 import { formatLocalTime, formatLocalTimeBeside, toLocalTime } from "./calendar";
 import { CalendarPanel } from "./calendar_panel";
 import { Countdown } from "./countdown_timer";
@@ -27,6 +29,16 @@ const route = getRouteApi("/schedules/$workflowId");
 export function SchedulePage() {
   const { workflowId } = route.useParams();
   const schedule = useQuery({ ...scheduleQuery(workflowId), refetchInterval: REFRESH_MS });
+  usePageTitle(workflowId, "Schedules");
+  if (!schedule.data && isNotFound(schedule.error)) {
+    return (
+      <NotFound name="Schedule">
+        <Link to="/schedules" className={linkClass}>
+          Show all schedules
+        </Link>
+      </NotFound>
+    );
+  }
   return (
     <>
       <PageHeader
@@ -112,7 +124,7 @@ function NextTable({ times, isActive }: { times: NextTimes; isActive: boolean })
         columns={[
           { name: times.timezone },
           ...(isOtherZone ? [{ name: "Local time" }] : []),
-          { name: "In", right: true },
+          { name: "Starts in", right: true },
         ]}
       >
         {visible.map((at, index) => (

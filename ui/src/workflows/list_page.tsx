@@ -8,6 +8,7 @@ import { ErrorAlert, QueryResult } from "../components/query_result";
 import { SearchField } from "../components/search_field";
 import { Cell, type Column, RowHeader, Table } from "../components/table";
 import { RelativeTime, useNow } from "../components/time";
+import { usePageTitle } from "../lib/page_title";
 import { usePagedQuery } from "../lib/use_paged_query";
 import { countFinished } from "./recent_jobs";
 import { RecentJobsChart } from "./recent_jobs_chart";
@@ -31,6 +32,7 @@ const COLUMNS: Column[] = [
 const route = getRouteApi("/workflows");
 
 export function ListPage() {
+  usePageTitle("Workflows");
   const { search = "" } = route.useSearch();
   const navigate = route.useNavigate();
   const list = usePagedQuery<ListedWorkflow>(["workflows"], { limit: PAGE_SIZE, recent: RECENT_JOBS }, (workflows) =>

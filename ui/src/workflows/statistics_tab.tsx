@@ -155,7 +155,7 @@ function Nodes({ statistics }: { statistics: Statistics }) {
           { name: "Duration (p50, p95)", className: "w-1/3 min-w-48" },
           { name: "p50", right: true },
           { name: "p95", right: true },
-          { name: "Executions", right: true },
+          { name: "Started", right: true },
           { name: "Failed", right: true },
           { name: "Retried", right: true },
           { name: "Critical path", right: true },
@@ -178,7 +178,7 @@ function NodeRow({ node, longest, isOnPath }: { node: NodeStatistics; longest: n
   const durations = node.duration_seconds;
   return (
     <tr>
-      <RowHeader className="max-w-80 break-all">{node.node_id}</RowHeader>
+      <RowHeader className="min-w-32 max-w-80 break-all">{node.node_id}</RowHeader>
       <Cell>
         {durations && <Bar p50={durations.p50 / longest} p95={durations.p95 / longest} isOnPath={isOnPath} />}
       </Cell>

@@ -6,10 +6,13 @@ import { type ComponentType, lazy, Suspense } from "react";
 import type { Workflow } from "../api/types";
 import { ButtonLink } from "../components/button_link";
 import { PageHeader, Tabs } from "../components/controls";
+import { isNotFound } from "../components/not_found";
 import { QueryResult } from "../components/query_result";
+import { usePageTitle } from "../lib/page_title";
 import { OverviewTab } from "./overview_tab";
 import { workflowQuery } from "./queries";
 import { parseWorkflowSearch, TABS, type Tab } from "./search";
+import { WorkflowNotFound } from "./workflow_not_found";
 
 const REFRESH_MS = 10_000;
 
@@ -39,6 +42,10 @@ export function WorkflowPage() {
   const navigate = route.useNavigate();
   const workflow = useQuery({ ...workflowQuery(workflowId), refetchInterval: REFRESH_MS });
   const View = TAB_VIEWS[current];
+  usePageTitle(workflowId, "Workflows");
+  if (!workflow.data && isNotFound(workflow.error)) {
+    return <WorkflowNotFound />;
+  }
   return (
     <>
       <PageHeader

@@ -6,12 +6,15 @@ import { useState } from "react";
 import { jobQuery } from "../../api/queries";
 import { Button, EmptyState, PageHeader } from "../../components/controls";
 import { QueryResult } from "../../components/query_result";
+import { usePageTitle } from "../../lib/page_title";
+import { isInternal } from "../internal_workflow";
 import { ComparisonView } from "./comparison_view";
 import { JobPicker } from "./job_picker";
 
 const route = getRouteApi("/compare");
 
 export function ComparePage() {
+  usePageTitle("Compare", "Jobs");
   const { left, right } = route.useSearch();
   const navigate = route.useNavigate();
   const [isPicking, setPicking] = useState(false);
@@ -56,5 +59,15 @@ export function ComparePage() {
 
 function JobPickerFor({ jobId, onChoose }: { jobId: string; onChoose(jobId: string): void }) {
   const job = useQuery(jobQuery(jobId));
-  return <QueryResult query={job}>{(loaded) => <JobPicker job={loaded} onChoose={onChoose} />}</QueryResult>;
+  return (
+    <QueryResult query={job}>
+      {(loaded) =>
+        isInternal(loaded.workflow_id) ? (
+          <EmptyState title="Jobs that deliver webhooks cannot be compared" />
+        ) : (
+          <JobPicker job={loaded} onChoose={onChoose} />
+        )
+      }
+    </QueryResult>
+  );
 }

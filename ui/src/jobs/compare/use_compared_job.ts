@@ -3,12 +3,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { apiPath, get } from "../../api/client";
-import { jobQuery, LIVE_INTERVAL_MS, versionQuery } from "../../api/queries";
+import { jobQuery, LIVE_INTERVAL_MS } from "../../api/queries";
 import type { Job, Node, Page } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
 import { isFinal } from "../job_status";
 import { stateFromApi } from "../model/api_state";
 import type { ComparedJob } from "../model/compare";
+import { useDefinition } from "../use_definition";
 
 const PAGE_SIZE = 1_000;
 
@@ -24,9 +25,9 @@ export function useComparedJob(jobId: string): ComparedJobQuery {
     ...jobQuery(jobId),
     refetchInterval: ({ state }) => (state.data && !isFinal(state.data.status) ? LIVE_INTERVAL_MS : false),
   });
-  const { workflow_id: workflowId = "", version = 0, status } = job.data ?? {};
+  const status = job.data?.status;
   const isLoaded = job.data !== undefined;
-  const workflow = useQuery({ ...versionQuery(workflowId, version), enabled: isLoaded });
+  const { definition, error: definitionError } = useDefinition(job.data);
   const nodes = useQuery({
     // Loaded again when the job ends.
     queryKey: ["job", jobId, "nodes", status],
@@ -34,7 +35,7 @@ export function useComparedJob(jobId: string): ComparedJobQuery {
     enabled: isLoaded,
     refetchInterval: status && !isFinal(status) ? LIVE_INTERVAL_MS : false,
   });
-  const graph = useGraph(workflow.data?.definition);
+  const graph = useGraph(definition);
   const compared = useMemo((): ComparedJob | undefined => {
     if (!graph || !job.data || !nodes.data) {
       return undefined;
@@ -42,7 +43,7 @@ export function useComparedJob(jobId: string): ComparedJobQuery {
     const outputs = new Map(nodes.data.map((node) => [node.node_id, node.output]));
     return { jobId, state: stateFromApi(graph, job.data, nodes.data), outputs };
   }, [jobId, graph, job.data, nodes.data]);
-  return { job: job.data, compared, error: job.error ?? workflow.error ?? nodes.error };
+  return { job: job.data, compared, error: job.error ?? definitionError ?? nodes.error };
 }
 
 async function getNodes(jobId: string, signal: AbortSignal): Promise<Node[]> {

@@ -9,15 +9,18 @@ const INTERVAL_MS = 3_000;
 export function LiveSummary({ state }: { state: JobState | null }) {
   const latest = state === null ? "" : describeProgress(state);
   const [announced, setAnnounced] = useState(latest);
-  const announcedAt = useRef(0);
+  const announcedAt = useRef(Number.NEGATIVE_INFINITY);
   useEffect(() => {
+    if (latest === announced) {
+      return;
+    }
     const delay = Math.max(0, announcedAt.current + INTERVAL_MS - performance.now());
     const timer = setTimeout(() => {
       announcedAt.current = performance.now();
       setAnnounced(latest);
     }, delay);
     return () => clearTimeout(timer);
-  }, [latest]);
+  }, [latest, announced]);
   return (
     <p className="sr-only" aria-live="polite">
       {announced}

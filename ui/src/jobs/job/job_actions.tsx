@@ -10,6 +10,7 @@ import { Button, Field } from "../../components/controls";
 import { Dialog } from "../../components/dialog";
 import { ErrorAlert } from "../../components/query_result";
 import { parseJsonObject } from "../../lib/json_object";
+import { isInternal } from "../internal_workflow";
 import { isFinal, isRetryable } from "../job_status";
 
 export function JobActions({ job, status, onResumed }: { job: Job; status: string; onResumed(): void }) {
@@ -30,10 +31,14 @@ export function JobActions({ job, status, onResumed }: { job: Job; status: strin
           {status === "cancelled" ? "Retry cancelled" : "Retry failed"}
         </Button>
       )}
-      <Button onClick={() => setOpen("run")}>Run again</Button>
-      <ButtonLink to="/compare" search={{ left: job.job_id }}>
-        Compare
-      </ButtonLink>
+      {!isInternal(job.workflow_id) && (
+        <>
+          <Button onClick={() => setOpen("run")}>Run again</Button>
+          <ButtonLink to="/compare" search={{ left: job.job_id }}>
+            Compare
+          </ButtonLink>
+        </>
+      )}
       {retry.error && (
         <div className="w-full">
           <ErrorAlert error={retry.error} title="Retry failed" />

@@ -8,11 +8,13 @@ import type { Definition, Job, NodeError, Page, Run } from "../../api/types";
 import { CopyButton } from "../../components/copy_button";
 import { Status } from "../../components/status";
 import { Duration, RelativeTime, Timestamp } from "../../components/time";
+import { isInternal } from "../internal_workflow";
 import { isFinal } from "../job_status";
 import { WorkflowLink } from "../links";
 import type { JobState } from "../model/state";
 import { NodeErrorBox } from "../node/node_error_box";
 import { JobActions } from "./job_actions";
+import { WebhookNote } from "./webhook_note";
 
 // Shorter interruptions are not shown.
 const CONNECTION_LOST_MS = 1_500;
@@ -59,6 +61,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
           <JobActions job={job} status={status} onResumed={onResumed} />
         </div>
       </div>
+      {isInternal(job.workflow_id) && <WebhookNote jobId={job.job_id} status={status} />}
       <ConnectionStatus isLost={isConnectionLost && !isFinal(status)} />
       <JobError error={error} latest={latest} />
     </header>

@@ -1,12 +1,15 @@
 // The page of one job: graph, timeline, events, logs and result, at any point in time.
 
-import { getRouteApi } from "@tanstack/react-router";
+import { getRouteApi, Link } from "@tanstack/react-router";
 import { useCallback } from "react";
 import type { Job } from "../../api/types";
-import { PageHeader, Tabs } from "../../components/controls";
+import { linkClass, PageHeader, Tabs } from "../../components/controls";
+import { isNotFound, NotFound } from "../../components/not_found";
 import { ErrorAlert, QueryResult } from "../../components/query_result";
+import { usePageTitle } from "../../lib/page_title";
 import { GraphView } from "../graph/graph_view";
 import { isFinal } from "../job_status";
+import { shortId } from "../links";
 import { NodePanel } from "../node/node_panel";
 import { JOB_TABS, type JobSearch, type JobTab } from "../search";
 import { EventsView } from "./events_view";
@@ -36,7 +39,17 @@ export function JobPage() {
 }
 
 function LoadedJob({ jobId }: { jobId: string }) {
-  const { job, workflow, live, onResumed } = useJob(jobId);
+  const { job, definition, definitionError, live, onResumed } = useJob(jobId);
+  usePageTitle(job.data && `${job.data.workflow_id} ${shortId(jobId)}`, "Jobs");
+  if (!job.data && isNotFound(job.error)) {
+    return (
+      <NotFound name="Job">
+        <Link to="/" className={linkClass}>
+          Show all jobs
+        </Link>
+      </NotFound>
+    );
+  }
   if (job.isError && !job.data) {
     return (
       <>
@@ -52,12 +65,12 @@ function LoadedJob({ jobId }: { jobId: string }) {
           <JobHeader
             job={loaded}
             latest={live?.history.latest ?? null}
-            definition={workflow.data?.definition}
+            definition={definition}
             isConnectionLost={live?.isConnectionLost ?? false}
             onResumed={onResumed}
           />
           {live?.error ? <ErrorAlert error={live.error} title="Loading events failed" /> : null}
-          <QueryResult query={{ data: live ?? undefined, error: workflow.error, isPending: workflow.isPending }}>
+          <QueryResult query={{ data: live ?? undefined, error: definitionError, isPending: live === null }}>
             {(live) => <JobViews job={loaded} live={live} onResumed={onResumed} />}
           </QueryResult>
         </div>
@@ -107,7 +120,7 @@ function JobViews({ job, live, onResumed }: { job: Job; live: LiveJob; onResumed
         >
           <JobView tab={tab} job={job} view={view} node={node} onSelect={select} onTravel={setAt} />
         </div>
-        {node !== null && (
+        {node !== null && live.hasState && (
           <div className="min-w-0 lg:overflow-y-auto">
             <NodePanel {...view} key={node} nodeId={node} onSelect={select} onClose={close} onResumed={onResumed} />
           </div>
@@ -138,7 +151,7 @@ function JobView({ tab, job, view, node, onSelect, onTravel }: TabProps) {
       return (
         <GraphView
           graph={live.graph}
-          state={view.state}
+          state={live.hasState ? view.state : null}
           selected={node}
           onSelect={onSelect}
           at={view.at === undefined ? null : view.state.at}
@@ -147,7 +160,11 @@ function JobView({ tab, job, view, node, onSelect, onTravel }: TabProps) {
         />
       );
     case "timeline":
-      return <Timeline {...view} selected={node} onSelect={onSelect} />;
+      return live.hasState ? (
+        <Timeline {...view} selected={node} onSelect={onSelect} />
+      ) : (
+        <p className="p-6 text-muted">Loading…</p>
+      );
     case "events":
       return <EventsView {...view} isLive={isLive} node={node} onTravel={onTravel} />;
     case "logs":

@@ -50,6 +50,11 @@ export class LiveJob {
     return isFinal(this.history.latest.status);
   }
 
+  /** Whether events have been read; before, the state of the job is unknown. */
+  get hasState(): boolean {
+    return this.isLoaded || this.history.length > 0;
+  }
+
   /** Load and stream events until the job ends or the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     if (this.running && !this.running.aborted) {

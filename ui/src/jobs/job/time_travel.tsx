@@ -112,7 +112,7 @@ function Position({ live, at, onLive }: { live: LiveJob; at: number | undefined;
 function presentText(live: LiveJob): string {
   const events = pluralize(live.history.length, "event");
   if (!live.isLoaded) {
-    return `Loading, ${events}`;
+    return live.hasState ? `Loading, ${events}` : "Loading…";
   }
   return live.isFinal ? `Ended, ${events}` : `Live, ${events}`;
 }

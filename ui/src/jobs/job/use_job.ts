@@ -2,15 +2,17 @@
 
 import { type UseQueryResult, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useMemo, useRef, useSyncExternalStore } from "react";
-import { jobQuery, versionQuery } from "../../api/queries";
-import type { Job, Workflow } from "../../api/types";
+import { jobQuery } from "../../api/queries";
+import type { Definition, Job } from "../../api/types";
 import { useGraph } from "../graph/use_graph";
 import { isFinal } from "../job_status";
+import { useDefinition } from "../use_definition";
 import { LiveJob } from "./live_job";
 
 export interface JobWithEvents {
   job: UseQueryResult<Job>;
-  workflow: UseQueryResult<Workflow>;
+  definition: Definition | undefined;
+  definitionError: unknown;
   /** Null until the graph is built. */
   live: LiveJob | null;
   /** Call after a retry or cancel to refresh the job and stream again. */
@@ -20,10 +22,9 @@ export interface JobWithEvents {
 export function useJob(jobId: string): JobWithEvents {
   const queryClient = useQueryClient();
   const job = useQuery(jobQuery(jobId));
-  const { workflow_id: workflowId = "", version = 0 } = job.data ?? {};
-  const workflow = useQuery({ ...versionQuery(workflowId, version), enabled: job.data !== undefined });
+  const { definition, error: definitionError } = useDefinition(job.data);
   const created = job.data?.created_at;
-  const graph = useGraph(workflow.data?.definition);
+  const graph = useGraph(definition);
   const live = useMemo(
     () => (graph && created ? new LiveJob({ job_id: jobId, created_at: created }, graph) : null),
     [jobId, graph, created],
@@ -58,7 +59,7 @@ export function useJob(jobId: string): JobWithEvents {
       void live.resume(controller.current.signal);
     }
   };
-  return { job, workflow, live, onResumed };
+  return { job, definition, definitionError, live, onResumed };
 }
 
 /** Render again when the job changes. */

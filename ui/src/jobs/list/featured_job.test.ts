@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { JobStatus } from "../../api/types";
 import { chooseFeaturedJob } from "./featured_job";
 
-const job = (job_id: string, status: JobStatus) => ({ job_id, status });
+const job = (job_id: string, status: JobStatus, workflow_id = "hello") => ({ job_id, status, workflow_id });
 
 describe("chooseFeaturedJob", () => {
   it("chooses a running job", () => {
@@ -12,6 +12,13 @@ describe("chooseFeaturedJob", () => {
   it("chooses the newest job if none runs", () => {
     expect(chooseFeaturedJob(null, [job("b", "completed"), job("a", "failed")])).toBe("b");
     expect(chooseFeaturedJob(null, [])).toBeNull();
+  });
+
+  it("does not choose a job that delivers a webhook", () => {
+    const webhook = job("b", "running", "windlass.webhook");
+
+    expect(chooseFeaturedJob(null, [webhook, job("a", "completed")])).toBe("a");
+    expect(chooseFeaturedJob(null, [webhook])).toBeNull();
   });
 
   it("keeps a running job when others start", () => {

@@ -70,7 +70,7 @@ function JobGraph({ jobId, onHide }: { jobId: string; onHide(): void }) {
             {workflowId}
           </Link>
           <span className="text-sm">
-            <Status status={latest.status} />
+            <Status status={live.hasState ? latest.status : job.data.status} />
           </span>
           <span className="text-sm font-normal text-muted">
             <Duration start={latest.startedAt} end={latest.endedAt} />
@@ -86,7 +86,7 @@ function JobGraph({ jobId, onHide }: { jobId: string; onHide(): void }) {
       <div className="h-60">
         <GraphView
           graph={live.graph}
-          state={latest}
+          state={live.hasState ? latest : null}
           selected={null}
           onSelect={open}
           label={`Graph of ${workflowId}`}

@@ -9,6 +9,7 @@ import { Button, EmptyState, LoadMore, PageHeader, Panel, Select } from "../../c
 import { ErrorAlert, QueryResult } from "../../components/query_result";
 import { SearchField } from "../../components/search_field";
 import { statusText } from "../../components/status";
+import { usePageTitle } from "../../lib/page_title";
 import { usePagedQuery } from "../../lib/use_paged_query";
 import { BulkBar } from "./bulk_bar";
 import { FeaturedJobPanel } from "./featured_job_panel";
@@ -21,6 +22,7 @@ const PAGE_SIZE = 50;
 const route = getRouteApi("/");
 
 export function ListPage() {
+  usePageTitle("Jobs");
   const filters = route.useSearch();
   const [isDialogOpen, setDialogOpen] = useState(false);
   const isValid = isValidSearch(filters);

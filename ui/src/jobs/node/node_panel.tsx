@@ -1,4 +1,4 @@
-// The details of a node at the time nodeState.
+// The details of a node at the time shown.
 
 import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
@@ -60,7 +60,7 @@ export function NodePanel(props: NodePanelProps) {
 function Sections(props: NodePanelProps & { node: GraphNode; nodeState: NodeState }) {
   const { live, state, at, node, nodeState, onSelect } = props;
   const isPast = at !== undefined;
-  // In the past, active attempts end at the time nodeState.
+  // In the past, active attempts end at the time shown.
   const until = isPast ? state.at : null;
   const { jobId } = live;
   return (

@@ -98,7 +98,7 @@ export function ValueView({ label, value }: { label: string; value: Json }) {
       return <p className="text-muted">Too large to show: {formatBytes(Number(value._size))}</p>;
     }
     if (value._missing === true || value._unavailable === true) {
-      return <p className="text-muted">{value._missing ? "Value not found" : "Value store unavailable"}</p>;
+      return <p className="text-muted">{value._missing ? "Artifact not found" : "Artifact store unavailable"}</p>;
     }
   }
   return <JsonBox label={label} value={value} />;

@@ -7,9 +7,12 @@ import { ApiError, apiPath, send, toApiError } from "../../api/client";
 import { documentQuery } from "../../api/queries";
 import type { Validation, Workflow } from "../../api/types";
 import { Button, linkClass, PageHeader, Panel } from "../../components/controls";
+import { isNotFound } from "../../components/not_found";
 import { ErrorAlert, QueryResult } from "../../components/query_result";
 import { pluralize } from "../../lib/format";
+import { usePageTitle } from "../../lib/page_title";
 import { workflowQuery } from "../queries";
+import { WorkflowNotFound } from "../workflow_not_found";
 import { toDiagnostics } from "./diagnostics";
 import { DiagnosticsList } from "./diagnostics_list";
 import { deleteDraft, loadDraft, useSavedDraft } from "./drafts";
@@ -40,6 +43,9 @@ function ExistingWorkflow({ workflowId }: { workflowId: string }) {
     enabled: version !== undefined,
     placeholderData: keepPreviousData,
   });
+  if (!workflow.data && isNotFound(workflow.error)) {
+    return <WorkflowNotFound />;
+  }
   return (
     <QueryResult query={{ data: text.data, error: workflow.error ?? text.error, isPending: text.isPending }}>
       {(deployed) => <Editor workflowId={workflowId} deployed={deployed} />}
@@ -56,6 +62,8 @@ function Editor({ workflowId, deployed }: { workflowId: string; deployed: string
   useSavedDraft(workflowId, text, text !== original);
   const validation = useValidation(text);
   const deployment = useDeployment(workflowId, (deployedText) => setOriginal(deployedText));
+  const title = workflowId ? `Edit ${workflowId}` : "New workflow";
+  usePageTitle(title, "Workflows");
   const diagnostics = validation.data ? toDiagnostics(validation.data) : [];
   const change = (next: string) => {
     setText(next);
@@ -69,7 +77,7 @@ function Editor({ workflowId, deployed }: { workflowId: string; deployed: string
   return (
     <>
       <PageHeader
-        title={workflowId ? `Edit ${workflowId}` : "New workflow"}
+        title={title}
         subtitle={<ValidationStatus validation={validation} text={text} isDraft={text !== original} />}
         actions={
           <>
