@@ -255,14 +255,7 @@ class MemoryBroker:
 
     async def _lose(self, worker: _Worker, entry: _Entry) -> None:
         task = entry.task
-        message = TaskLost(
-            job_id=task.job_id,
-            node_id=task.node_id,
-            attempt=task.attempt,
-            worker_id=entry.worker_id or "",
-            losses=entry.losses + 1,
-            index=task.index,
-        )
+        message = TaskLost.of(task, entry.worker_id or "", entry.losses + 1)
         del worker.held[task.task_id]
         entry.worker_id = None
         entry.losses += 1

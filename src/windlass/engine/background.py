@@ -12,7 +12,7 @@ log = logging.getLogger("windlass.engine")
 
 
 async def supervise(name: str, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
-    """Run a duty for ever, restarting it when it fails."""
+    """Run a duty forever, restarting it when it fails."""
     while True:
         try:
             await duty()

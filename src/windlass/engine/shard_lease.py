@@ -21,7 +21,7 @@ class ShardLease:
         self.is_abandoned = False
         self._shard = shard
         self._leases = leases
-        # None: this owner is the only one and takes the shard from any former owner, for ever.
+        # None: this owner is the only one and takes the shard from any former owner, and keeps it.
         self._ttl_seconds = ttl_seconds
         # By the clock of the event loop, which cannot be set.
         self._valid_until = math.inf

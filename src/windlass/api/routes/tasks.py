@@ -116,17 +116,8 @@ class TaskRoutes:
         """Report tasks as failed whose params cannot be read, as a Windlass worker does."""
         now = self._state.clock.now()
         for task, outcome in failed:
-            message = TaskFinished(
-                job_id=task.job_id,
-                node_id=task.node_id,
-                attempt=task.attempt,
-                worker_id=worker_id,
-                started_at=now,
-                finished_at=now,
-                outcome=outcome,
-                index=task.index,
-                seed=self._state.chance.getrandbits(32),
-            )
+            seed = self._state.chance.getrandbits(32)
+            message = TaskFinished.of(task, worker_id, outcome, started_at=now, finished_at=now, seed=seed)
             await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
 
     async def _report_started(self, worker_id: str, claims: Sequence[TaskClaim]) -> None:
@@ -134,16 +125,8 @@ class TaskRoutes:
         now = self._state.clock.now()
         by_shard: dict[int, list[Message]] = {}
         for claim in claims:
-            task = claim.task
-            started = TaskStarted(
-                job_id=task.job_id,
-                node_id=task.node_id,
-                attempt=task.attempt,
-                worker_id=worker_id,
-                started_at=now,
-                index=task.index,
-            )
-            by_shard.setdefault(task.shard, []).append(started)
+            started = TaskStarted.of(claim.task, worker_id, now)
+            by_shard.setdefault(claim.task.shard, []).append(started)
         for shard, messages in by_shard.items():
             await self._state.broker.send(shard, messages)
 

@@ -146,7 +146,7 @@ class PostgresBroker:
                 except msgspec.DecodeError:
                     invalid.append(row["task_id"])
                 else:
-                    lost = _task_lost(task, row["worker_id"], row["losses"])
+                    lost = TaskLost.of(task, row["worker_id"], row["losses"])
                     messages.setdefault(task.shard, []).append(encode_message(lost))
             for shard, encoded in messages.items():
                 await fetch("send", shard, encoded)
@@ -237,17 +237,6 @@ def _claims(rows: Sequence[Any]) -> list[TaskClaim]:
             # No worker extends it, so it is reclaimed, deleted and published again.
             log.warning("ignoring an invalid task: %r", body[:200])
     return claims
-
-
-def _task_lost(task: Task, worker_id: str, losses: int) -> TaskLost:
-    return TaskLost(
-        job_id=task.job_id,
-        node_id=task.node_id,
-        attempt=task.attempt,
-        worker_id=worker_id,
-        losses=losses,
-        index=task.index,
-    )
 
 
 def _encoded_size(item: tuple[object, bytes]) -> int:

@@ -122,7 +122,7 @@ class Commits:
             unknown.__cause__ = error
             _fail(group, unknown)
         finally:
-            # No caller waits for ever, whatever the failure.
+            # No caller waits forever, whatever the failure.
             _fail(group, CommitUnknown("the commit failed; the log has the error"))
 
     async def _call(self, group: Sequence[_Commit]) -> dict[int, int | None]:
