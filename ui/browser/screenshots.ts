@@ -14,23 +14,23 @@ async function takeScreenshot(page: Page, name: string): Promise<void> {
   await page.screenshot({ path: resolve(ROOT, IN_README.has(name) ? "docs/images" : "ui/screenshots", `${name}.png`) });
 }
 
-/** Deploy the example without its schedule, whose runs would make those of the screenshots be skipped. */
-async function deployPulse(server: Server): Promise<void> {
-  await server.post("/workflows", readFileSync(resolve(ROOT, "examples/pulse.yaml"), "utf8"), "application/yaml");
-  await server.post("/schedules/pulse/pause", {});
+/** Start a job of the example when no other one runs, because it would be skipped. */
+async function runPulse(server: Server): Promise<string> {
   await expect
     .poll(async () => (await server.get<{ items: unknown[] }>("/jobs?workflow_id=pulse&status=running")).items)
     .toEqual([]);
+  return server.run("pulse");
 }
 
 test("screenshots of every page", async ({ page, server }) => {
   test.setTimeout(400_000);
   const pages = await everyPage(server);
-  await deployPulse(server);
+  await server.post("/workflows", readFileSync(resolve(ROOT, "examples/pulse.yaml"), "utf8"), "application/yaml");
+  await server.post("/schedules/pulse/pause", {});
   for (const theme of ["light", "dark"] as const) {
     await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
     await page.setViewportSize({ width: 1280, height: 800 });
-    await page.goto(`/jobs/${await server.run("pulse")}?node=pack`);
+    await page.goto(`/jobs/${await runPulse(server)}?node=pack`);
     await page.waitForTimeout(4_300);
     await takeScreenshot(page, `live-${theme}`);
     for (const [name, path] of pages) {
@@ -43,7 +43,7 @@ test("screenshots of every page", async ({ page, server }) => {
       await page.waitForTimeout(200);
       await takeScreenshot(page, `${name}-${theme}-phone`);
     }
-    await page.goto(`/jobs/${await server.run("pulse")}`);
+    await page.goto(`/jobs/${await runPulse(server)}`);
     await page.waitForTimeout(4_300);
     await takeScreenshot(page, `live-${theme}-phone`);
   }
