@@ -70,10 +70,10 @@ screenshots: $(READY) $(UI) browser ## Make pictures of every page of the web UI
 run: $(READY) $(UI) ## Start a server with the examples deployed and run one of them
 	@$(BIN)/windlass dev examples --run diamond $(ARGS)
 
-test: $(READY) $(UI) browser ## Run the tests, with a sample of the long proofs
+test: $(READY) $(UI) browser ## Run all tests but the long ones, with a sample of those
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-prove: $(READY) ## Run the long proofs: all mutants, crash points, kills and a minute of chaos
+prove: $(READY) ## Run the long tests: faults put into the code, crashes at every step, kills, a minute of chaos
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove $(ARGS)
 
 check: $(READY) $(UI_READY) ## Check format, lint, types, import contracts, project rules, generated files
@@ -107,7 +107,7 @@ bench: $(READY_BENCH) ## Measure Windlass and another system
 	@$(BIN)/python benchmarks/run.py $(ARGS)
 	@$(BIN)/python benchmarks/http_submit.py
 
-bench-shortcuts: $(READY) ## Measure what each shortcut on the path of a node saves
+bench-shortcuts: $(READY) ## Measure what each optimization of the engine saves
 	@$(BIN)/python -m benchmarks.shortcuts $(ARGS)
 
 bench-distributed: $(READY_BENCH) ## Measure engine and worker processes on PostgreSQL and Redis, and other systems
