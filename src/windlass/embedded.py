@@ -1,7 +1,7 @@
 """Runs the engine inside a program: deploy, submit, wait, result."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -66,7 +66,7 @@ class Embedded:
         requests = [SubmitRequest(workflow_id, input) for input in inputs]
         return [result.job for result in await self._jobs.submit_all(requests)]
 
-    async def watch(self, job_id: str) -> AsyncIterator[Event]:
+    async def watch(self, job_id: str) -> AsyncGenerator[Event, None]:
         """Yield the events of a job from the first one, then live, until the job has finished."""
         last_seq, is_final = 0, False
         with self._jobs.subscribe(job_id) as changed:

@@ -80,6 +80,22 @@ def test_trigger_returns_the_job(windlass_on: Windlass) -> None:
     assert result.json["status"] == "pending"
 
 
+@pytest.mark.parametrize("command", [("trigger", "gated", "--wait"), ("jobs", "watch"), ("jobs", "watch", "--json")])
+def test_a_pipe_that_is_closed_while_a_job_is_followed_is_not_an_error(
+    command: tuple[str, ...], windlass_on: Windlass, spawn: Spawn, folder: Path
+) -> None:
+    windlass_on("trigger", "gated", "--json")
+    process = spawn(*command)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.readline()
+
+    process.stdout.close()
+    (folder / "gate.open").touch()
+
+    assert process.stderr.read() == ""
+
+
 def test_trigger_with_wait_has_the_output_of_run(windlass_on: Windlass) -> None:
     result = windlass_on("trigger", "echo_test", "-i", "n=1", "--wait", "--json")
 

@@ -1,6 +1,7 @@
 """Follows a job on a server until it finishes, with the displays of `windlass run`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from windlass.cli.job_sources import fetch_outputs
 from windlass.cli.output.display import open_display, show_events
@@ -31,6 +32,7 @@ async def _fetch_plan(client: Client, workflow_id: str, version: int) -> Plan:
     return compile_plan(definition_from_json(workflow.definition), version)
 
 
-async def _events(client: Client, job_id: str) -> AsyncIterator[Event]:
-    async for event in client.jobs.watch(job_id, context=False):
-        yield from_wire(event)
+async def _events(client: Client, job_id: str) -> AsyncGenerator[Event, None]:
+    async with aclosing(client.jobs.watch(job_id, context=False)) as events:
+        async for event in events:
+            yield from_wire(event)

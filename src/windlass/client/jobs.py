@@ -1,6 +1,6 @@
 """Jobs of a server: `client.jobs`."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -159,7 +159,7 @@ class Jobs:
             wire.Page[wire.EventView], f"{_path(job_id)}/events", params, _JOB, cursor="after"
         )
 
-    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.EventView]:
+    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncGenerator[wire.EventView, None]:
         """Iterate over stored and then live events, each once, until the job has finished.
 
         The stream resumes after the last event when the server is available again. JobNotFound, ServerUnreachable.
@@ -188,7 +188,7 @@ class Jobs:
         attempt: int | None = None,
         index: int | None = None,
         after: int = 0,
-    ) -> AsyncIterator[wire.LogView]:
+    ) -> AsyncGenerator[wire.LogView, None]:
         """Iterate over stored and then live log lines, each once, until the job has finished; as `watch`."""
         params = query(node=node, attempt=attempt, index=index)
         return self._follow(wire.LogView, job_id, f"{_path(job_id)}/logs", params, after)
@@ -205,7 +205,7 @@ class Jobs:
 
     async def _follow(
         self, view: type[Streamed], job_id: str, path: str, params: Mapping[str, str], after: int
-    ) -> AsyncIterator[Streamed]:
+    ) -> AsyncGenerator[Streamed, None]:
         """Read a stream to its end over as many connections as needed."""
         backoff = self._connection.backoff()
         is_connected = False

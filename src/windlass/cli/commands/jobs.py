@@ -1,6 +1,7 @@
 """`windlass jobs`: shows jobs of a database or a server, and changes those of a server."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import click
@@ -245,8 +246,9 @@ def watch_job(job_id: str | None, server: str | None, as_json: bool) -> int:
         watched = job_id or await _newest_job(ServerJobs(client))
         if not as_json:
             return await follow_job(client, watched, as_json=False)
-        async for event in client.jobs.watch(watched):
-            print_json_line(event)
+        async with aclosing(client.jobs.watch(watched)) as events:
+            async for event in events:
+                print_json_line(event)
         job = await client.jobs.get(watched)
         if job.status == "completed":
             return COMPLETED
@@ -274,13 +276,13 @@ async def _newest_job(source: JobSource) -> str:
 async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
     out = console()
     followed = job_id or await _newest_job(ServerJobs(client))
-    async for line in client.jobs.follow_logs(
-        followed, node=selection.node, attempt=selection.attempt, index=selection.index
-    ):
-        if as_json:
-            print_json_line(line)
-        else:
-            print_log(line, out)
+    lines = client.jobs.follow_logs(followed, node=selection.node, attempt=selection.attempt, index=selection.index)
+    async with aclosing(lines):
+        async for line in lines:
+            if as_json:
+                print_json_line(line)
+            else:
+                print_log(line, out)
     return 0
 
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager, suppress
 from typing import Protocol
 
 from windlass.cli.output.plain import PlainDisplay
@@ -40,12 +40,13 @@ def open_display(progress: JobProgress) -> Generator[Display]:
         yield display
 
 
-async def show_events(events: AsyncIterator[Event], display: Display) -> None:
-    """Display events until the last one."""
+async def show_events(events: AsyncGenerator[Event, None], display: Display) -> None:
+    """Display events until the last one, and close the generator."""
     refresher = asyncio.create_task(_refresh(display))
     try:
-        async for event in events:
-            display.show(event)
+        async with aclosing(events):
+            async for event in events:
+                display.show(event)
     finally:
         refresher.cancel()
         with suppress(asyncio.CancelledError):
