@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from windlass.core.errors import SettingsInvalid
-from windlass.settings import LoadedSettings, declarations, load_settings, mask_secrets
+from windlass.settings import declarations
+from windlass.settings_loader import LoadedSettings, load_settings, mask_secrets
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "windlass"
 # The packages that settings configure.

@@ -29,7 +29,8 @@ from windlass.ports.handler_declaration import collect
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.settings import Settings, process_environment
+from windlass.settings import Settings
+from windlass.settings_loader import process_environment
 from windlass.sinks.file import FileSink
 from windlass.sinks.http import HttpSink
 from windlass.sinks.postgres import PostgresSink

@@ -33,7 +33,8 @@ from windlass.ports.broker import Broker
 from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
-from windlass.settings import Settings, process_environment
+from windlass.settings import Settings
+from windlass.settings_loader import process_environment
 from windlass.spec import check_input
 from windlass.worker.heartbeat import Heartbeat
 from windlass.worker.log_writer import LogWriter

@@ -11,7 +11,7 @@ import pytest
 from windlass.embedded import Embedded
 from windlass.process import Roles, open_process
 from windlass.server import open_server
-from windlass.settings import load_settings
+from windlass.settings_loader import load_settings
 from windlass.spec import read_definition
 
 DIALECTS = ("sqlite", "postgres")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import CommandResult
 from windlass.embedded import open_embedded
-from windlass.settings import load_settings
+from windlass.settings_loader import load_settings
 from windlass.stores.migrator import migrations
 from windlass.stores.queries import POSTGRES, SQLITE
 

@@ -13,7 +13,8 @@ from windlass.cli.http_server import run_server
 from windlass.client import Client
 from windlass.ports.handler_declaration import declared
 from windlass.server import Server
-from windlass.settings import Settings, load_settings
+from windlass.settings import Settings
+from windlass.settings_loader import load_settings
 
 ECHO = """
 workflow_id: echo

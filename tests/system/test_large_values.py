@@ -9,7 +9,8 @@ import pytest
 
 from tests.contracts.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, s3_server
 from windlass.embedded import open_embedded
-from windlass.settings import Settings, load_settings
+from windlass.settings import Settings
+from windlass.settings_loader import load_settings
 from windlass.spec import read_definition
 
 ROWS = 20_000

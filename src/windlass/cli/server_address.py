@@ -6,7 +6,7 @@ from typing import TypeVar
 from windlass.cli.exit_codes import INTERRUPTED
 from windlass.cli.runner import run_async, run_until_stopped, stop_signals
 from windlass.client import Client
-from windlass.settings import load_settings
+from windlass.settings_loader import load_settings
 
 Result = TypeVar("Result")
 

@@ -9,7 +9,7 @@ import click
 from windlass.cli.runner import run_async
 from windlass.cli.server_address import configured_server
 from windlass.client import Client
-from windlass.settings import load_settings
+from windlass.settings_loader import load_settings
 from windlass.wire import Page
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import msgspec
 from windlass.cli.exit_codes import COMPLETED, INVALID
 from windlass.cli.options import AS_JSON
 from windlass.cli.output.console import print_json
-from windlass.settings import EffectiveSetting, mask_secrets, read_settings
+from windlass.settings_loader import EffectiveSetting, mask_secrets, read_settings
 
 
 @click.command()

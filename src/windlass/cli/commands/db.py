@@ -7,7 +7,7 @@ from windlass.cli.output.console import print_json
 from windlass.cli.output.text import plural
 from windlass.cli.runner import run_async
 from windlass.maintenance import copy_to_postgres, migrate_database
-from windlass.settings import load_settings, mask_secrets
+from windlass.settings_loader import load_settings, mask_secrets
 
 
 @click.group()

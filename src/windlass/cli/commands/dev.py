@@ -23,7 +23,8 @@ from windlass.client import Client
 from windlass.core.errors import WindlassError
 from windlass.factory import build_handlers
 from windlass.server import Server
-from windlass.settings import Settings, load_settings, mask_secrets
+from windlass.settings import Settings
+from windlass.settings_loader import load_settings, mask_secrets
 
 FOLDER_POLL_SECONDS = 1.0
 

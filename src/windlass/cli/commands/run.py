@@ -19,7 +19,8 @@ from windlass.core.jobs import JobRecord
 from windlass.embedded import Embedded, open_embedded
 from windlass.factory import build_handlers
 from windlass.reader import JobResult
-from windlass.settings import Settings, load_settings
+from windlass.settings import Settings
+from windlass.settings_loader import load_settings
 from windlass.spec import definition_json
 from windlass.views.jobs import job_view
 

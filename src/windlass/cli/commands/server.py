@@ -10,7 +10,8 @@ from windlass.cli.process_log import log_to_stderr
 from windlass.cli.runner import run_async, stop_signals
 from windlass.cli.user_code import import_modules
 from windlass.process import Roles
-from windlass.settings import Settings, load_settings
+from windlass.settings import Settings
+from windlass.settings_loader import load_settings
 
 
 @click.command()

@@ -13,7 +13,7 @@ from windlass.cli.output.console import print_json
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, Problem
 from windlass.factory import build_handlers
-from windlass.settings import load_settings
+from windlass.settings_loader import load_settings
 
 
 class Validation(Struct, frozen=True):
