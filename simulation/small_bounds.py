@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from types import ModuleType
 
-from windlass.core import dispatch, loop_state, pagination
+from windlass.core import dispatch, loop_state, pagination, turn
 from windlass.engine import output_store
 from windlass.worker import large_values
 
@@ -14,6 +14,8 @@ LARGE_BYTES = 400
 _TIGHT: tuple[tuple[ModuleType, str, int], ...] = (
     (dispatch, "TURN_READY_MAX", 2),
     (dispatch, "BATCH_TASKS_MAX", 3),
+    (turn, "IN_FLIGHT_ENTRIES_MAX", 4),
+    (turn, "SHORT_LIST_ENTRIES", 1),
     (loop_state, "CHUNK_ELEMENTS", 2),
     (loop_state, "WAITING_MAX", 1),
     (output_store, "MERGE_ROWS", 2),

@@ -206,6 +206,12 @@ JOB_MUTANTS = (
         "tuple(job.in_flight.values())[-1:]",
     ),
     in_core(
+        "nodes of a list that grew too long get no rows",
+        "turn",
+        "            self.changes.nodes[job.id, entry.node_id] = entry.row(job.id)\n",
+        "            pass\n",
+    ),
+    in_core(
         "a node with a row stays listed as one without",
         "turn",
         "            job.in_flight.pop(node, None)\n",

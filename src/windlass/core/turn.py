@@ -21,7 +21,10 @@ from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illeg
 from windlass.core.tasks import build_task
 
 # Each page of a job's events lists all its nodes that are in flight without a row, up to this number (ADR 19).
-IN_FLIGHT_ENTRIES_MAX = 32
+IN_FLIGHT_ENTRIES_MAX = 1_000
+# A longer list than this is repeated only by pages with at least as many events: the cost of a list is then a part of
+# the cost of its page, however many nodes are in flight.
+SHORT_LIST_ENTRIES = 32
 
 _encoder = msgspec.json.Encoder()
 
@@ -94,10 +97,20 @@ class Turn:
         job, changes = self.job, self.changes
         if not self.page:
             del changes.events[job.id]
-        elif job.in_flight:
+            return
+        if len(job.in_flight) > max(SHORT_LIST_ENTRIES, len(self.page)):
+            self._save_in_flight()
+        if job.in_flight:
             changes.in_flight[job.id] = tuple(job.in_flight.values())
         else:
             changes.in_flight.pop(job.id, None)
+
+    def _save_in_flight(self) -> None:
+        """Give every node in flight a row, so that the following pages need not list it."""
+        job = self.job
+        for entry in job.in_flight.values():
+            self.changes.nodes[job.id, entry.node_id] = entry.row(job.id)
+        job.in_flight.clear()
 
     # Events
 
