@@ -202,8 +202,8 @@ JOB_MUTANTS = (
     in_core(
         "only the last dispatched node without a row is stored",
         "turn",
-        "tuple(job.in_flight.values())",
-        "tuple(job.in_flight.values())[-1:]",
+        "tuple(in_flight.values())",
+        "tuple(in_flight.values())[-1:]",
     ),
     in_core(
         "nodes of a list that grew too long get no rows",

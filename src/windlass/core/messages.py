@@ -121,7 +121,8 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     @property
     def microseconds(self) -> int:
         """How long the worker ran the attempt; at least 0, because its clock may have been set back."""
-        return max(0, self.finished_at - self.started_at)
+        elapsed = self.finished_at - self.started_at
+        return elapsed if elapsed > 0 else 0
 
     @classmethod
     def of(

@@ -98,10 +98,11 @@ class Turn:
         if not self.page:
             del changes.events[job.id]
             return
-        if len(job.in_flight) > max(SHORT_LIST_ENTRIES, len(self.page)):
+        in_flight = job.in_flight
+        if len(in_flight) > SHORT_LIST_ENTRIES and len(in_flight) > len(self.page):
             self._save_in_flight()
-        if job.in_flight:
-            changes.in_flight[job.id] = tuple(job.in_flight.values())
+        if in_flight:
+            changes.in_flight[job.id] = tuple(in_flight.values())
         else:
             changes.in_flight.pop(job.id, None)
 
