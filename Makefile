@@ -73,7 +73,7 @@ run: $(READY) $(UI) ## Start a server with the examples deployed and run one of 
 test: $(READY) $(UI) browser ## Run all tests but the long ones, with a sample of those
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
-prove: $(READY) ## Run the long tests: faults put into the code, crashes at every step, kills, a minute of chaos
+prove: $(READY) $(UI) browser ## Run the long tests: faults put into the code, crashes at every step, kills, a minute of chaos
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m prove $(ARGS)
 
 check: $(READY) $(UI_READY) ## Check format, lint, types, import contracts, project rules, generated files

@@ -10,8 +10,19 @@ from tests.ui.api_types import TOOLS, TYPES, UI, generated, ran
 BUILT = UI.parent / "src" / "windlass" / "_ui"
 BUNDLE_BYTES_MAX = 250_000
 SPECS = sorted(path.name for path in (UI / "browser").glob("*.spec.ts"))
-# Tests that measure time.
+# Tests that measure time, and tests of every page in every theme and width, which take minutes.
 ALONE = {"large.spec.ts"}
+LONG = {"accessibility.spec.ts"}
+
+
+def marks_of(spec: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a browser test."""
+    marks: list[pytest.MarkDecorator] = []
+    if spec in ALONE:
+        marks.append(pytest.mark.alone)
+    if spec in LONG:
+        marks.append(pytest.mark.prove)
+    return marks
 
 
 @pytest.mark.timeout(180)
@@ -38,8 +49,6 @@ def test_the_built_page_loads_own_resources_only() -> None:
 
 
 @pytest.mark.timeout(420)
-@pytest.mark.parametrize(
-    "spec", [pytest.param(spec, marks=[pytest.mark.alone] if spec in ALONE else []) for spec in SPECS]
-)
+@pytest.mark.parametrize("spec", [pytest.param(spec, marks=marks_of(spec)) for spec in SPECS])
 def test_the_browser_tests_pass(spec: str, tmp_path: Path) -> None:
     ran(TOOLS / "playwright", "test", f"browser/{spec}", "--output", tmp_path)
