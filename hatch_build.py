@@ -21,10 +21,16 @@ class UiBuild(BuildHookInterface):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Build the UI if its sources are present and it is not built yet. Editable installs use the tree as it is."""
         root = Path(self.root)
-        if version == "editable" or (root / PAGE).is_file() or not (root / "ui" / "package.json").is_file():
+        if (
+            version == "editable"
+            or (root / PAGE).is_file()
+            or not (root / "ui" / "package.json").is_file()
+        ):
             return
         npm = shutil.which("npm")
         if npm is None:
             raise RuntimeError("npm not found; install Node.js 20 or newer to build the web UI")
         for command in (["ci", "--no-audit", "--no-fund"], ["run", "build"]):
-            subprocess.run([npm, *command], cwd=root / "ui", env={**os.environ, **ENVIRONMENT}, check=True)
+            subprocess.run(
+                [npm, *command], cwd=root / "ui", env={**os.environ, **ENVIRONMENT}, check=True
+            )

@@ -81,7 +81,10 @@ async def throughput(engine: Broker, workers: Broker) -> float:
     count = BATCH * BATCHES
     tasks = [task(number) for number in range(count)]
     started = time.perf_counter()
-    running = [asyncio.ensure_future(worker(workers, count, BATCH)), asyncio.ensure_future(owner(engine, count))]
+    running = [
+        asyncio.ensure_future(worker(workers, count, BATCH)),
+        asyncio.ensure_future(owner(engine, count)),
+    ]
     for start in range(0, count, BATCH):
         await engine.publish(tasks[start : start + BATCH])
     await asyncio.gather(*running)

@@ -18,21 +18,37 @@ RESULT_SECONDS_MAX = 600.0
 @contextlib.contextmanager
 def peer() -> Iterator[None]:
     """Run a Redis server and a Celery worker of two processes during the block."""
-    with tempfile.TemporaryDirectory(prefix="windlass-peer-") as folder, contextlib.ExitStack() as stack:
+    with (
+        tempfile.TemporaryDirectory(prefix="windlass-peer-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
         port = _free_port()
         os.environ["PEER_REDIS"] = f"redis://127.0.0.1:{port}/0"
         # The usual durability of Redis: the log is flushed every second.
         redis = [_redis_binary(), "--port", str(port), "--bind", "127.0.0.1", "--dir", folder]
         _start(stack, [*redis, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"])
         _wait_for(lambda: _answers(port))
-        worker = ["-m", "celery", "-A", "celery_tasks", "worker", "-c", "2", "-l", "ERROR", "--without-gossip"]
+        worker = [
+            "-m",
+            "celery",
+            "-A",
+            "celery_tasks",
+            "worker",
+            "-c",
+            "2",
+            "-l",
+            "ERROR",
+            "--without-gossip",
+        ]
         _start(stack, [sys.executable, *worker, "--without-mingle"], cwd=str(Path(__file__).parent))
         sys.path.insert(0, str(Path(__file__).parent))
         yield
 
 
 def _start(stack: contextlib.ExitStack, command: list[str], cwd: str | None = None) -> None:
-    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
     def end() -> None:
         process.terminate()
@@ -83,7 +99,11 @@ def measure(repeats: int) -> dict[str, float]:
         return time.perf_counter() - started
 
     def chained(length: int) -> object:
-        return chain(*(echo.si(0) for _ in range(length))).apply_async().get(timeout=RESULT_SECONDS_MAX)
+        return (
+            chain(*(echo.si(0) for _ in range(length)))
+            .apply_async()
+            .get(timeout=RESULT_SECONDS_MAX)
+        )
 
     def fanned(width: int) -> object:
         fan = chord(group(echo.si(0) for _ in range(width)), count.s())
@@ -96,7 +116,9 @@ def measure(repeats: int) -> dict[str, float]:
 
     chained(3)
     return {
-        "chain": statistics.median(seconds(lambda: chained(100)) / 100 * 1000 for _ in range(repeats)),
+        "chain": statistics.median(
+            seconds(lambda: chained(100)) / 100 * 1000 for _ in range(repeats)
+        ),
         "fan": 1_002 / statistics.median(seconds(lambda: fanned(1_000)) for _ in range(repeats)),
         "jobs": 3_000 / statistics.median(seconds(lambda: jobs(1_000)) for _ in range(repeats)),
         "bigfan": 10_002 / seconds(lambda: fanned(10_000)),

@@ -116,11 +116,16 @@ async def figures(
         document = documents[group]
         await deploy(engine, document)
         nodes = len(document["nodes"]) * (JOBS if group == "jobs" else 1)
-        run: Callable[[Embedded, Document], Awaitable[float]] = many_jobs if group == "jobs" else one_job
+        run: Callable[[Embedded, Document], Awaitable[float]] = (
+            many_jobs if group == "jobs" else one_job
+        )
         await run(engine, document)
         before = {name: cpu_seconds(pid) for name, pid in pids.items()}
         seconds = [await run(engine, document) for _ in range(repeats)]
-        spent = {name: (cpu_seconds(pid) - before[name]) / nodes / repeats * 1e6 for name, pid in pids.items()}
+        spent = {
+            name: (cpu_seconds(pid) - before[name]) / nodes / repeats * 1e6
+            for name, pid in pids.items()
+        }
         costs = ", ".join(f"{name} {value:.0f}" for name, value in spent.items())
         print(f"  {names[group]}: processor time per node in µs: {costs}")
         goal = GOALS[broker].get(group, "")
@@ -144,7 +149,12 @@ async def figures(
 
 
 async def measure(
-    folder: Path, broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None
+    folder: Path,
+    broker: str,
+    groups: Sequence[str],
+    repeats: int,
+    shards: int,
+    profiled: str | None,
 ) -> list[Measurement]:
     """Start one engine and one worker, and submit from this process."""
     for name in ("postgres", "redis", "processes"):
@@ -162,11 +172,15 @@ async def measure(
         try:
             pids = {"postgres": postgres.pid, "redis": redis.pid, "submitter": os.getpid()}
             for kind in ("engine", "worker"):
-                prefix = ("-m", "cProfile", "-o", str(folder / "profile")) if profiled == kind else ()
+                prefix = (
+                    ("-m", "cProfile", "-o", str(folder / "profile")) if profiled == kind else ()
+                )
                 process = await fleet.spawn(kind, kind, python=prefix)
                 await process.up()
                 pids[kind] = process.pid
-            settings = Settings(database_url=url, redis_url=redis_url, engine=EngineSettings(shards=shards))
+            settings = Settings(
+                database_url=url, redis_url=redis_url, engine=EngineSettings(shards=shards)
+            )
             async with open_server(settings, Roles()) as server:
                 found = await figures(server.embedded, broker, groups, repeats, pids)
             for process in fleet.processes:
@@ -185,11 +199,15 @@ def _profile(file: Path) -> str:
     text = io.StringIO()
     stats = pstats.Stats(str(file), stream=text).strip_dirs()
     stats.sort_stats("tottime").print_stats(PROFILE_LINES)
-    stats.sort_stats("cumulative").print_stats("shard.py|engine.py|postgres.py|redis|codec|worker.py|execute.py")
+    stats.sort_stats("cumulative").print_stats(
+        "shard.py|engine.py|postgres.py|redis|codec|worker.py|execute.py"
+    )
     return text.getvalue()
 
 
-def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None) -> list[Measurement]:
+def windlass(
+    broker: str, groups: Sequence[str], repeats: int, shards: int, profiled: str | None
+) -> list[Measurement]:
     """Measure Windlass in three processes on private servers."""
     folder = Path(tempfile.mkdtemp(prefix="windlass-bench-"))
     try:
@@ -199,7 +217,9 @@ def windlass(broker: str, groups: Sequence[str], repeats: int, shards: int, prof
 
 
 def overview(
-    groups: Sequence[str], found: Mapping[str, Sequence[Measurement]], peers: Mapping[str, Mapping[str, float]]
+    groups: Sequence[str],
+    found: Mapping[str, Sequence[Measurement]],
+    peers: Mapping[str, Mapping[str, float]],
 ) -> str:
     """Return a table of all medians with their goals."""
     header = ["workload", "unit"]
@@ -225,16 +245,22 @@ def main() -> int:
     parser.add_argument("groups", nargs="*", help=f"some of {', '.join(GROUPS)}; all by default")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--shards", type=int, default=EngineSettings().shards)
-    parser.add_argument("--broker", choices=["redis", "postgres"], help="the broker to measure; both by default")
+    parser.add_argument(
+        "--broker", choices=["redis", "postgres"], help="the broker to measure; both by default"
+    )
     parser.add_argument("--no-peers", action="store_true", help="measure only Windlass")
-    parser.add_argument("--profile", choices=["engine", "worker"], help="profile a process, which slows it down")
+    parser.add_argument(
+        "--profile", choices=["engine", "worker"], help="profile a process, which slows it down"
+    )
     options = parser.parse_args()
     groups = options.groups or list(GROUPS)
     printed: dict[str, Any] = {}
     found: dict[str, list[Measurement]] = {}
     for broker in [options.broker] if options.broker else ["redis", "postgres"]:
         found[broker] = windlass(broker, groups, options.repeats, options.shards, options.profile)
-        print(f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; one engine and one worker process:")
+        print(
+            f"\nWindlass, PostgreSQL with fsync, tasks on {broker}; one engine and one worker process:"
+        )
         print(format_table(found[broker]))
         printed[broker] = [structs.asdict(figure) for figure in found[broker]]
     peers: dict[str, dict[str, float]] = {}
@@ -242,7 +268,9 @@ def main() -> int:
         with peer():
             peers["Celery + Redis"] = measure_celery(PEER_REPEATS)
         peers["DBOS + PostgreSQL"] = _dbos()
-    print("\nAll together (medians; Celery with 2 processes and late acks, PostgreSQL with fsync everywhere):")
+    print(
+        "\nAll together (medians; Celery with 2 processes and late acks, PostgreSQL with fsync everywhere):"
+    )
     print(overview(groups, found, peers))
     printed.update(peers)
     print(json.dumps(printed))
@@ -251,7 +279,9 @@ def main() -> int:
 
 def _dbos() -> dict[str, float]:
     """Measure DBOS, which needs its own process."""
-    done = subprocess.run([sys.executable, "-m", "benchmarks.dbos_peer"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.dbos_peer"], capture_output=True, check=False
+    )
     if done.returncode:
         print(f"\nDBOS could not be measured: {done.stderr.decode()[-300:]}")
         return {}

@@ -62,11 +62,15 @@ async def engine_deaths(fleet: Fleet, client: Client, url: str, kills: int) -> l
         killed_at = time.time()
         # Events of the killed engine have an earlier time.
 
-        async def all_continue(held: list[str] = held, since: float = killed_at) -> list[float] | None:
+        async def all_continue(
+            held: list[str] = held, since: float = killed_at
+        ) -> list[float] | None:
             seen = await rows(url, NEXT_DISPATCHES, held, since)
             return [float(row["at"]) - since for row in seen] if len(seen) == len(held) else None
 
-        found += await until(all_continue, WAIT_SECONDS_MAX, "all jobs of the killed engine continue")
+        found += await until(
+            all_continue, WAIT_SECONDS_MAX, "all jobs of the killed engine continue"
+        )
         for job_id in jobs:
             await client.jobs.cancel(job_id)
         engines[at % 2] = await fleet.engine(victim.name)
@@ -111,7 +115,9 @@ def executions(folder: Path, job_id: str) -> list[dict[str, Any]]:
     return [record for record in map(msgspec.json.decode, lines) if record.get("job_id") == job_id]
 
 
-async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) -> dict[str, list[float]]:
+async def measure(
+    folder: Path, kills: int, worker_kills: int, *, fast: bool
+) -> dict[str, list[float]]:
     """Measure deaths of engines and of workers in one deployment."""
     for name in ("postgres", "redis", "processes"):
         (folder / name).mkdir()
@@ -125,7 +131,9 @@ async def measure(folder: Path, kills: int, worker_kills: int, *, fast: bool) ->
         async with Client(fleet.url) as client:
             long = {"a": {"handler": "work", "params": {"seconds": 600}}}
             for name, nodes in (("steady", steady()), ("long", long)):
-                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(
+                    msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json"
+                )
             worker = await fleet.worker("worker", imports=HANDLERS)
             engines = await engine_deaths(fleet, client, url, kills)
             await worker.stop()
@@ -142,7 +150,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.failover", description=__doc__)
     parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--worker-kills", type=int, default=WORKER_KILLS)
-    parser.add_argument("--fast", action="store_true", help="use short leases and heartbeat timeouts")
+    parser.add_argument(
+        "--fast", action="store_true", help="use short leases and heartbeat timeouts"
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="windlass-failover-"))
     try:

@@ -39,7 +39,10 @@ uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), log_level="critical", 
 # The worker inside the server runs the jobs of the first while they are submitted; no worker runs those of the second.
 WORKFLOWS = {
     "served": {"workflow_id": "served", "nodes": {"only": {"handler": "echo"}}},
-    "waiting": {"workflow_id": "waiting", "nodes": {"only": {"handler": "echo", "queue": "unserved"}}},
+    "waiting": {
+        "workflow_id": "waiting",
+        "nodes": {"only": {"handler": "echo", "queue": "unserved"}},
+    },
 }
 LABELS = {"served": "run by the worker in the process", "waiting": "left to other workers"}
 
@@ -174,7 +177,9 @@ def compare(other: str) -> None:
                 measurements.measure(pid, port, "/api/v1/jobs", body, BURST, 201)
     for label, one in (("this version", ours), (other, theirs)):
         print(f"{label:<50} {one.rate:>8,.0f} jobs/s {one.cpu:>9,.0f} us CPU")
-    rates = statistics.median(own / their for own, their in zip(ours.rates, theirs.rates, strict=True))
+    rates = statistics.median(
+        own / their for own, their in zip(ours.rates, theirs.rates, strict=True)
+    )
     cpu = ours.cpu / (theirs.cpu or 1.0)
     print(f"{'ratio':<50} {rates:>8.2f}        {cpu:>9.2f}")
 
@@ -191,13 +196,22 @@ def main() -> int:
 def report(singles: dict[str, Measurements], batches: dict[str, Measurements]) -> None:
     """Print the medians, and all values as JSON."""
     bare = singles["bare"]
-    print(f"{'bare Starlette endpoint':<50} {bare.rate:>8,.0f} requests/s  {bare.cpu:>5,.0f} us CPU")
+    print(
+        f"{'bare Starlette endpoint':<50} {bare.rate:>8,.0f} requests/s  {bare.cpu:>5,.0f} us CPU"
+    )
     for name, label in LABELS.items():
         single = singles[name]
         share = single.rate / bare.rate
-        print(f"{'durable submits, ' + label:<50} {single.rate:>8,.0f} jobs/s {single.cpu:>9,.0f} us CPU  {share:.0%}")
-        print(f"{f'  in batches of {BATCH}':<50} {batches[name].rate * BATCH:>8,.0f} jobs/s (goal: 10,000)")
-    values = {name: {"rates": one.rates, "cpu_microseconds": one.cpu_microseconds} for name, one in singles.items()}
+        print(
+            f"{'durable submits, ' + label:<50} {single.rate:>8,.0f} jobs/s {single.cpu:>9,.0f} us CPU  {share:.0%}"
+        )
+        print(
+            f"{f'  in batches of {BATCH}':<50} {batches[name].rate * BATCH:>8,.0f} jobs/s (goal: 10,000)"
+        )
+    values = {
+        name: {"rates": one.rates, "cpu_microseconds": one.cpu_microseconds}
+        for name, one in singles.items()
+    }
     print(json.dumps(values))
 
 

@@ -47,7 +47,9 @@ def main() -> int:
             celery = measure_celery(PEER_REPEATS)
         print("\nCelery + Redis (2 processes, late acks, log flushed every second) and Windlass:")
         print(comparison(figures, celery))
-    print(json.dumps({"windlass": [structs.asdict(figure) for figure in figures], "celery": celery}))
+    print(
+        json.dumps({"windlass": [structs.asdict(figure) for figure in figures], "celery": celery})
+    )
     return 0
 
 

@@ -65,7 +65,9 @@ def _read_new_jobs() -> None:
 
 def _create_a_task_for_each_attempt() -> None:
     inject = windlass.handlers.inject
-    windlass.handlers.inject = lambda declaration, available: replace(inject(declaration, available), suspends=True)
+    windlass.handlers.inject = lambda declaration, available: replace(
+        inject(declaration, available), suspends=True
+    )
 
 
 SHORTCUTS = (

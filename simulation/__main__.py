@@ -23,7 +23,9 @@ def replay_command(seed: int) -> str:
     return f"python -m simulation --seed {seed}"
 
 
-def results(seeds: Sequence[int], processes: int) -> "Iterator[tuple[int, Future[SimulationReport]]]":
+def results(
+    seeds: Sequence[int], processes: int
+) -> "Iterator[tuple[int, Future[SimulationReport]]]":
     """Yield each seed with the future of its report, in order."""
     with ProcessPoolExecutor(processes) as pool:
         waiting: list[tuple[int, Future[SimulationReport]]] = []
@@ -47,7 +49,9 @@ def run_many(first: int, count: int, processes: int) -> int:
                 print(f"seed {seed}: {len(found)} violations; replay with: {replay_command(seed)}")
                 print("\n".join(f"    {text}" for text in found[:VIOLATIONS_SHOWN_MAX]))
     seconds = time.perf_counter() - started
-    print(f"{count:,} seeds in {seconds:.1f} s ({1000 * seconds / count:.1f} ms each): {failed} with violations")
+    print(
+        f"{count:,} seeds in {seconds:.1f} s ({1000 * seconds / count:.1f} ms each): {failed} with violations"
+    )
     print("  " + ", ".join(f"{totals[name]:,} {name}" for name in TOTALS))
     return failed
 

@@ -34,10 +34,13 @@ class CallObserver:
                 owner = self._owners.get(task.shard)
                 if owner != process:
                     self._report(
-                        task.job_id, f"{task.task_id} is published by {process}, its shard is owned by {owner}"
+                        task.job_id,
+                        f"{task.task_id} is published by {process}, its shard is owned by {owner}",
                     )
 
-    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+    def call_finished(
+        self, process: str, call: str, arguments: tuple[Any, ...], answer: Any
+    ) -> None:
         """Check a call that took effect."""
         match call:
             case "leases.take" | "leases.claim":
@@ -69,7 +72,10 @@ class CallObserver:
         newest = self._epochs.get(shard, 0)
         if lease.epoch <= newest:
             other = f"{self._owners[shard]} has epoch {newest}"
-            self._report("-", f"two owners of an epoch: {process} got shard {shard} with epoch {lease.epoch}, {other}")
+            self._report(
+                "-",
+                f"two owners of an epoch: {process} got shard {shard} with epoch {lease.epoch}, {other}",
+            )
         self._epochs[shard] = lease.epoch
         self._owners[shard] = process
 
@@ -77,7 +83,10 @@ class CallObserver:
         newest, owner = self._epochs.get(shard), self._owners.get(shard)
         if (epoch, process) != (newest, owner):
             current = f"epoch {newest} of {owner}"
-            self._report("-", f"{process} committed with epoch {epoch} to shard {shard}, which is at {current}")
+            self._report(
+                "-",
+                f"{process} committed with epoch {epoch} to shard {shard}, which is at {current}",
+            )
         if self._released.get(shard) == epoch:
             self._report("-", f"{process} committed to shard {shard} after it released the lease")
 

@@ -27,7 +27,9 @@ class CheckedJob:
         self.plan = history.plan
         self.replay = ReplayedJob(history, clocks_steady=clocks_steady)
         self.rows = {row.node_id: row for row in history.nodes}
-        self._iterations = {(row.number, row.generation, row.index): row for row in history.loops.iterations}
+        self._iterations = {
+            (row.number, row.generation, row.index): row for row in history.loops.iterations
+        }
         # By node id.
         self.executions: dict[str, list[Execution]] = {}
         for execution in history.executions:
@@ -60,7 +62,11 @@ class CheckedJob:
     def executions_of(self, node: ReplayedNode, index: int | None, attempt: int) -> list[Execution]:
         """Return the executions of an attempt."""
         executions = self.executions.get(node.plan.id, ())
-        return [execution for execution in executions if (execution.index, execution.attempt) == (index, attempt)]
+        return [
+            execution
+            for execution in executions
+            if (execution.index, execution.attempt) == (index, attempt)
+        ]
 
     def succeeded(self, node: ReplayedNode, index: int | None, attempt: int) -> list[Execution]:
         """Return the successful executions of an attempt."""
@@ -97,7 +103,9 @@ class CheckedJob:
             return None
         return elements[index]
 
-    def iteration_names(self, node: ReplayedNode, generation: int, index: int | None) -> dict[str, object]:
+    def iteration_names(
+        self, node: ReplayedNode, generation: int, index: int | None
+    ) -> dict[str, object]:
         """Return the names that templates of an iteration can use; none outside of loops."""
         if index is None or node.plan.loop is None:
             return {}
@@ -108,7 +116,9 @@ class CheckedJob:
         # Template scopes need no loops, and a node without progress is rebuilt without one.
         rows = [msgspec.structs.replace(row, progress=None) for row in self.history.nodes]
         job = rebuild(self.plan, JobSnapshot(self.history.job, rows))
-        job.values.update({key: msgspec.json.decode(body) for key, body in self.history.artifacts.items()})
+        job.values.update(
+            {key: msgspec.json.decode(body) for key, body in self.history.artifacts.items()}
+        )
         return job
 
     def value(self, template: Template, **names: object) -> object:

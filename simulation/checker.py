@@ -28,7 +28,10 @@ def check(history: History) -> list[Violation]:
     found: list[Violation] = []
     for job in history.jobs:
         found += check_job(
-            job, settled=history.settled, clocks_steady=history.clocks_steady, undisturbed=history.undisturbed
+            job,
+            settled=history.settled,
+            clocks_steady=history.clocks_steady,
+            undisturbed=history.undisturbed,
         )
     found += _check_keys(history)
     found += _check_submits(history)
@@ -36,7 +39,11 @@ def check(history: History) -> list[Violation]:
 
 
 def check_job(
-    history: JobHistory, *, settled: bool = False, clocks_steady: bool = True, undisturbed: bool = False
+    history: JobHistory,
+    *,
+    settled: bool = False,
+    clocks_steady: bool = True,
+    undisturbed: bool = False,
 ) -> list[Violation]:
     """Return every violation in the history of one job."""
     record = CheckedJob(history, clocks_steady=clocks_steady)
@@ -53,7 +60,11 @@ def check_job(
         check_overlap(record)
         check_timeouts(record, PROMPT_MICROSECONDS)
     if settled and replay.status not in _JOB_ENDED:
-        states = {name: node.own.state for name, node in replay.nodes.items() if node.own.state in UNFINISHED}
+        states = {
+            name: node.own.state
+            for name, node in replay.nodes.items()
+            if node.own.state in UNFINISHED
+        }
         replay.report("I14", f"the job stays {replay.status}; unfinished: {states}")
     return replay.violations
 
@@ -82,7 +93,9 @@ def _check_timeout(replay: ReplayedJob, job: JobRecord) -> None:
         return
     state = job.state
     if (state.completed_at or 0) < (state.deadline_at or 0):
-        replay.report("I22", f"the job timed out at {state.completed_at}, its deadline is {state.deadline_at}")
+        replay.report(
+            "I22", f"the job timed out at {state.completed_at}, its deadline is {state.deadline_at}"
+        )
 
 
 def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None) -> None:
@@ -100,7 +113,9 @@ def _check_node_row(replay: ReplayedJob, node: ReplayedUnit, row: NodeRow | None
     # An allowed failure counts as met, with null as its output.
     has_output = row.output is not None and (node.state != "failed" or row.output != NULL)
     if has_output != (node.state == "completed"):
-        replay.report("I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}")
+        replay.report(
+            "I27", f"{name} is {node.state} and the output of its row is {text_of(row.output)}"
+        )
 
 
 def _check_promptness(replay: ReplayedJob, history: JobHistory) -> None:
@@ -108,14 +123,22 @@ def _check_promptness(replay: ReplayedJob, history: JobHistory) -> None:
     state = history.job.state
     if state.completed_at is None or state.round:
         return
-    if state.deadline_at is not None and state.completed_at > state.deadline_at + PROMPT_MICROSECONDS:
+    if (
+        state.deadline_at is not None
+        and state.completed_at > state.deadline_at + PROMPT_MICROSECONDS
+    ):
         late = (state.completed_at - state.deadline_at) / MICROSECONDS
         replay.report("I23", f"the job ended {late:.1f} s after its timeout")
     allowed_until = state.completed_at + PROMPT_MICROSECONDS
     for execution in history.executions:
-        ended_late = execution.outcome == "succeeded" and (execution.finished_at or 0) > allowed_until
+        ended_late = (
+            execution.outcome == "succeeded" and (execution.finished_at or 0) > allowed_until
+        )
         if execution.started_at > allowed_until or ended_late:
-            replay.report("I31", f"{execution.node_id} attempt {execution.attempt} ran after the end of the job")
+            replay.report(
+                "I31",
+                f"{execution.node_id} attempt {execution.attempt} ran after the end of the job",
+            )
 
 
 # Requests
@@ -126,11 +149,16 @@ def _check_requests(replay: ReplayedJob, history: JobHistory, *, settled: bool) 
     for request, applied in history.requests:
         if not applied:
             if settled:
-                replay.report("I14", f"the request {request.request_id} ({request.kind}) was never applied")
+                replay.report(
+                    "I14", f"the request {request.request_id} ({request.kind}) was never applied"
+                )
         elif request.kind == "retry":
             has_retry = True
         elif replay.status not in _JOB_ENDED and not replay.round:
-            replay.report("I31", f"the cancel {request.request_id} was applied, but the job is {replay.status}")
+            replay.report(
+                "I31",
+                f"the cancel {request.request_id} was applied, but the job is {replay.status}",
+            )
     if has_retry and not replay.round:
         left = [name for name, node in replay.nodes.items() if _needs_retry(node.own)]
         if left:

@@ -47,7 +47,9 @@ class ExecutionLog:
 
     def handler(self) -> Handler:
         """Return the scripted handler."""
-        return Handler(workflow_drafts.HANDLER, self._handle, Mode.ASYNC, _params, takes_context=True)
+        return Handler(
+            workflow_drafts.HANDLER, self._handle, Mode.ASYNC, _params, takes_context=True
+        )
 
     async def _handle(self, ctx: Context, params: dict[str, Any]) -> object:
         script = msgspec.convert(params["script"], HandlerScript)
@@ -77,7 +79,9 @@ class ExecutionLog:
         execution.output = Raw(msgspec.json.encode(output))
         return output
 
-    def _begin(self, ctx: Context, reads: dict[str, Any], element: object, index: int | None) -> Execution:
+    def _begin(
+        self, ctx: Context, reads: dict[str, Any], element: object, index: int | None
+    ) -> Execution:
         execution = Execution(
             job_id=ctx.job_id,
             node_id=ctx.node_id,
@@ -149,8 +153,15 @@ class ExecutionLog:
         raise asyncio.CancelledError("the worker was killed")
 
 
-def _output(script: HandlerScript, run: Execution, number: int, element: Any, query: dict[str, Any] | None) -> object:
-    output: dict[str, Any] = {"node": run.node_id, "attempt": run.attempt, "run": number, "flag": script.flag}
+def _output(
+    script: HandlerScript, run: Execution, number: int, element: Any, query: dict[str, Any] | None
+) -> object:
+    output: dict[str, Any] = {
+        "node": run.node_id,
+        "attempt": run.attempt,
+        "run": number,
+        "flag": script.flag,
+    }
     if script.width:
         output["list"] = [number * 10 + place for place in range(script.width)]
     if script.bulk:

@@ -10,7 +10,13 @@ from random import Random
 from typing import Any, Protocol
 
 from windlass.core.changes import Task
-from windlass.core.errors import BrokerUnavailable, CommitUnknown, RetryableError, StaleLease, StoreUnavailable
+from windlass.core.errors import (
+    BrokerUnavailable,
+    CommitUnknown,
+    RetryableError,
+    StaleLease,
+    StoreUnavailable,
+)
 
 DELAY_SECONDS_MAX = 3.0
 LATENCY_SECONDS_MAX = 0.02
@@ -244,7 +250,9 @@ class CallListener(Protocol):
         """A process is about to make a call."""
         ...
 
-    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+    def call_finished(
+        self, process: str, call: str, arguments: tuple[Any, ...], answer: Any
+    ) -> None:
         """A call took effect, even if its caller gets an error."""
         ...
 
@@ -279,7 +287,11 @@ class FaultyConnection:
     def __getattr__(self, call: str) -> Any:
         if self.name == "store" and not self._prefix and call in PARTS:
             part = FaultyConnection(
-                self.name, lambda: getattr(self._port(), call), self.process, self._fault_plan, self._listener
+                self.name,
+                lambda: getattr(self._port(), call),
+                self.process,
+                self._fault_plan,
+                self._listener,
             )
             part.active, part.inside, part.failed = self.active, self.inside, self.failed
             part._prefix = f"{call}."
@@ -338,7 +350,9 @@ class FaultyConnection:
             await asyncio.sleep(seconds)
             await self.process.wait_until_running()
 
-    async def _enter(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], fault: Fault | None) -> Any:
+    async def _enter(
+        self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], fault: Fault | None
+    ) -> Any:
         """Execute the call on the port, twice if the fault says so."""
         self.inside[call] += 1
         try:
@@ -364,7 +378,9 @@ class FaultyConnection:
                 self._fault_plan.shuffle(answer)
             case Fault.STOP:
                 self.process.pause()
-                asyncio.get_running_loop().call_later(self._fault_plan.stop_seconds(), self.process.resume)
+                asyncio.get_running_loop().call_later(
+                    self._fault_plan.stop_seconds(), self.process.resume
+                )
             case _:
                 pass
         return answer
@@ -375,7 +391,9 @@ class FaultyConnection:
             self._listener.call_finished(self.process.name, call, arguments, answer)
         return answer
 
-    async def _repeat(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any) -> Any:
+    async def _repeat(
+        self, call: str, arguments: tuple[Any, ...], options: dict[str, Any], answer: Any
+    ) -> Any:
         if call != "claim":
             await self._execute(call, arguments, options)
             # And a third time much later. The copy is under way even if its sender dies.
@@ -384,7 +402,9 @@ class FaultyConnection:
         self._claimed.extend(answer)
         return [*answer, *self._claimed[-1:]]
 
-    async def _execute_later(self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
+    async def _execute_later(
+        self, call: str, arguments: tuple[Any, ...], options: dict[str, Any]
+    ) -> None:
         await asyncio.sleep(self._fault_plan.delay_seconds())
         await self._execute(call, arguments, options)
 

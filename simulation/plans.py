@@ -27,7 +27,8 @@ def plan_of(
         workflow_id=workflow_id,
         version=1,
         nodes=[
-            given.get(node_id) or NodePlan(id=node_id, kind=special.get(node_id, NodeKind.TASK), handler="echo")
+            given.get(node_id)
+            or NodePlan(id=node_id, kind=special.get(node_id, NodeKind.TASK), handler="echo")
             for node_id in edges
         ],
         index=index,

@@ -23,7 +23,8 @@ def lost_tasks(jobs: Iterable[Job], broker: MemoryBroker) -> list[Violation]:
     else:
         raise AssertionError("MemoryBroker.missing must not wait")
     return [
-        Violation("I15", job_ids[task_id], f"{task_id} is in flight, but the broker lost it") for task_id in missing
+        Violation("I15", job_ids[task_id], f"{task_id} is in flight, but the broker lost it")
+        for task_id in missing
     ]
 
 
@@ -32,7 +33,10 @@ def lost_waits(jobs: Iterable[Job], now: int) -> list[Violation]:
     found: list[Violation] = []
     for job in jobs:
         late = [job.task_id(attempt) for attempt in _waiting(job) if _is_late(attempt.due_at, now)]
-        found += [Violation("I15", job.id, f"{task_id} still waits after the end of its wait") for task_id in late]
+        found += [
+            Violation("I15", job.id, f"{task_id} still waits after the end of its wait")
+            for task_id in late
+        ]
     return found
 
 
@@ -53,7 +57,11 @@ def lost_deadlines(jobs: Iterable[Job], now: int) -> list[Violation]:
             found.append(Violation("I15", job.id, "still runs after its timeout"))
         for node, loop in job.loops.items():
             if _is_late(loop.deadline_at, now):
-                found.append(Violation("I15", job.id, f"the loop of node {node} still runs after its timeout"))
+                found.append(
+                    Violation(
+                        "I15", job.id, f"the loop of node {node} still runs after its timeout"
+                    )
+                )
     return found
 
 

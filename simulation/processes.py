@@ -103,7 +103,9 @@ class Environment(Struct, frozen=True):
 class ProcessSupervisor:
     """Starts the processes of a simulation, and restarts those that die."""
 
-    def __init__(self, config: SystemConfig, fault_plan: FaultPlan, random: Random, environment: Environment) -> None:
+    def __init__(
+        self, config: SystemConfig, fault_plan: FaultPlan, random: Random, environment: Environment
+    ) -> None:
         self.engine_slots = _engine_slots(config, random)
         self.workers: list[Worker | None] = [None] * config.workers
         self.worker_processes: list[SimulatedProcess | None] = [None] * config.workers
@@ -120,13 +122,18 @@ class ProcessSupervisor:
         self._fault_plan = fault_plan
         self._random = random
         self._environment = environment
-        self._observer = CallObserver(is_shared=bool(config.engines), has_one_broker=not config.embedded)
+        self._observer = CallObserver(
+            is_shared=bool(config.engines), has_one_broker=not config.embedded
+        )
         self._shared = SharedBroker(environment.clock)
         self._embedded: MemoryBroker | None = None
         self._engine_port: Callable[[], object] = lambda: None
         self._process_count = 0
         self._published: list[Task] = []
-        self._registry = {workflow_drafts.HANDLER: environment.execution_log.handler(), **environment.handlers}
+        self._registry = {
+            workflow_drafts.HANDLER: environment.execution_log.handler(),
+            **environment.handlers,
+        }
 
     def found(self) -> list[Violation]:
         """Return the violations found so far."""
@@ -139,8 +146,14 @@ class ProcessSupervisor:
 
     def start(self) -> "list[asyncio.Task[None]]":
         """Start all processes; the returned tasks keep them running and never end."""
-        tasks = [asyncio.ensure_future(self._keep_engine(engine_slot)) for engine_slot in self.engine_slots]
-        tasks += [asyncio.ensure_future(self._keep_worker(number)) for number in range(self._config.workers)]
+        tasks = [
+            asyncio.ensure_future(self._keep_engine(engine_slot))
+            for engine_slot in self.engine_slots
+        ]
+        tasks += [
+            asyncio.ensure_future(self._keep_worker(number))
+            for number in range(self._config.workers)
+        ]
         return tasks
 
     def end(self) -> None:
@@ -179,7 +192,9 @@ class ProcessSupervisor:
         """A process is about to make a call."""
         self._observer.call_started(process, call, arguments)
 
-    def call_finished(self, process: str, call: str, arguments: tuple[Any, ...], answer: Any) -> None:
+    def call_finished(
+        self, process: str, call: str, arguments: tuple[Any, ...], answer: Any
+    ) -> None:
         """A call took effect."""
         self._observer.call_finished(process, call, arguments, answer)
         if call == "finish":
@@ -280,7 +295,11 @@ class ProcessSupervisor:
         self._take_down(engine_slot)
         stopping = process.spawn(engine.stop())
         await asyncio.wait([stopping], timeout=STOP_SECONDS_MAX)
-        if stopping.done() and not stopping.cancelled() and not isinstance(stopping.exception(), EXPECTED):
+        if (
+            stopping.done()
+            and not stopping.cancelled()
+            and not isinstance(stopping.exception(), EXPECTED)
+        ):
             self._report_end(stopping)
         process.kill()
 

@@ -49,12 +49,28 @@ def thirty_nodes() -> ReferenceWorkflow:
     drafts[6].on_error = RetryOnError(attempts_max=2, initial_delay_seconds=0.0, jitter=0.0)
     wide = [f"wide{n}" for n in range(12)]
     drafts += [NodeDraft("join", wide, reads=wide)]
-    drafts += [NodeDraft("never", ["join"], when="{{ input.off }}"), NodeDraft("nor_this", ["never"])]
+    drafts += [
+        NodeDraft("never", ["join"], when="{{ input.off }}"),
+        NodeDraft("nor_this", ["never"]),
+    ]
     drafts += [NodeDraft("anyway", ["nor_this"], run_if_skipped=True, reads=["nor_this"])]
-    drafts += [NodeDraft("left", ["join"], reads=["join"]), NodeDraft("right", ["join"], reads=["join"])]
+    drafts += [
+        NodeDraft("left", ["join"], reads=["join"]),
+        NodeDraft("right", ["join"], reads=["join"]),
+    ]
     drafts += [NodeDraft("diamond", ["left", "right"], reads=["left", "right"])]
-    drafts += [NodeDraft(f"chain{n}", [f"chain{n - 1}" if n else "diamond"], priority=n % 2) for n in range(7)]
-    drafts += [NodeDraft("last", ["chain6", "anyway", "nor_this"], when="{{ join.output.flag }}", reads=["anyway"])]
+    drafts += [
+        NodeDraft(f"chain{n}", [f"chain{n - 1}" if n else "diamond"], priority=n % 2)
+        for n in range(7)
+    ]
+    drafts += [
+        NodeDraft(
+            "last",
+            ["chain6", "anyway", "nor_this"],
+            when="{{ join.output.flag }}",
+            reads=["anyway"],
+        )
+    ]
     drafts += [NodeDraft("end", ["last"], NodeKind.END)]
     return ReferenceWorkflow(compiled("thirty_nodes", drafts, fail_fast=False))
 
@@ -62,15 +78,23 @@ def thirty_nodes() -> ReferenceWorkflow:
 def pages_in_a_loop() -> ReferenceWorkflow:
     """Return a loop of paginated iterations that write to a sink; one call fails once, one loses its process."""
     actions = ((OK, FLAKY, OK), (OK,), (DIES, OK))
-    pages = NodeDraft("pages", ["source"], reads=["source"], partial_reads=["source"], on_error=_QUICK, sinks=True)
-    pages.script = HandlerScript(work_seconds=0.05, pages=2, iteration_actions=actions, bulk=LARGE_BYTES)
+    pages = NodeDraft(
+        "pages", ["source"], reads=["source"], partial_reads=["source"], on_error=_QUICK, sinks=True
+    )
+    pages.script = HandlerScript(
+        work_seconds=0.05, pages=2, iteration_actions=actions, bulk=LARGE_BYTES
+    )
     pages.loop = loop_over("{{ source.output.list }}", window=2)
     pages.calls = paging(Collect.APPEND)
     drafts = [
         NodeDraft("source", [], script=HandlerScript(width=3, bulk=LARGE_BYTES)),
         pages,
         NodeDraft(
-            "reader", ["pages"], reads=["pages"], partial_reads=["pages"], when="{{ pages.output | length == 3 }}"
+            "reader",
+            ["pages"],
+            reads=["pages"],
+            partial_reads=["pages"],
+            when="{{ pages.output | length == 3 }}",
         ),
     ]
     return ReferenceWorkflow(compiled("pages_in_a_loop", drafts))
@@ -84,20 +108,28 @@ def loops_of_all_kinds() -> ReferenceWorkflow:
     )
     order.loop = loop_over("{{ input.items }}", mode="sequential", tolerant=True)
     chunks = NodeDraft("chunks", ["source"], on_error=_QUICK, reads=["source"], sinks=True)
-    chunks.script = HandlerScript(work_seconds=0.2, bulk=LARGE_BYTES, iteration_actions=((OK,), (FLAKY, OK)))
+    chunks.script = HandlerScript(
+        work_seconds=0.2, bulk=LARGE_BYTES, iteration_actions=((OK,), (FLAKY, OK))
+    )
     chunks.loop = loop_over("{{ source.output.list }}", window=2, chunk_size=2)
     polls = NodeDraft("polls", ["source"], on_error=_QUICK, when="{{ index != 1 }}")
     polls.script = HandlerScript(work_seconds=0.1)
     polls.loop = loop_over([1, 2, "{{ input.off }}"], window=3)
     polls.calls = polling(Collect.COLLECT, delay_seconds=0.2)
-    bounded = NodeDraft("bounded", ["source"], allow_failure=True, script=HandlerScript(work_seconds=0.4))
+    bounded = NodeDraft(
+        "bounded", ["source"], allow_failure=True, script=HandlerScript(work_seconds=0.4)
+    )
     bounded.loop = loop_over(list(range(40)), window=1, timeout_seconds=1.0)
     drafts = [
         NodeDraft("source", [], script=HandlerScript(width=5)),
         *(order, chunks, polls, bounded),
-        NodeDraft("reader", ["order", "chunks", "polls", "bounded"], reads=["order", "chunks", "polls"]),
+        NodeDraft(
+            "reader", ["order", "chunks", "polls", "bounded"], reads=["order", "chunks", "polls"]
+        ),
     ]
-    return ReferenceWorkflow(compiled("loops_of_all_kinds", drafts, fail_fast=False), _cancel_and_retry_often)
+    return ReferenceWorkflow(
+        compiled("loops_of_all_kinds", drafts, fail_fast=False), _cancel_and_retry_often
+    )
 
 
 def a_task_that_kills() -> ReferenceWorkflow:
@@ -113,7 +145,9 @@ def a_task_that_kills() -> ReferenceWorkflow:
 def a_bounded_job() -> ReferenceWorkflow:
     """Return a job that ends within its timeout, unless the time of its first round counts for the second."""
     drafts = [NodeDraft("work", [], script=HandlerScript(work_seconds=0.8))]
-    return ReferenceWorkflow(compiled("a_bounded_job", drafts, timeout_seconds=1.0), _cancel_and_retry)
+    return ReferenceWorkflow(
+        compiled("a_bounded_job", drafts, timeout_seconds=1.0), _cancel_and_retry
+    )
 
 
 async def _cancel_and_retry(simulation: Simulation, job_id: str) -> None:
@@ -144,7 +178,10 @@ Disruption = Callable[[Simulation], None]
 
 
 def run_reference(
-    reference: ReferenceWorkflow, fault_plan: FaultAtCall, config: SystemConfig, disruption: Disruption | None = None
+    reference: ReferenceWorkflow,
+    fault_plan: FaultAtCall,
+    config: SystemConfig,
+    disruption: Disruption | None = None,
 ) -> SimulationReport:
     """Run a reference workflow with a fault at one call, or a disruption just before it."""
     simulation = Simulation(config, fault_plan, Random(1))
@@ -159,7 +196,9 @@ def run_reference(
     async def main() -> None:
         await simulation.deploy(plan)
         given = {"off": False, "items": [1, 2, 3, 4]}
-        job_id = await simulation.submit(SubmitRequest(plan.workflow_id, given, plan.version, "the-key"))
+        job_id = await simulation.submit(
+            SubmitRequest(plan.workflow_id, given, plan.version, "the-key")
+        )
         if reference.requests is not None and job_id is not None:
             await reference.requests(simulation, job_id)
         await simulation.settle()
@@ -170,7 +209,9 @@ def run_reference(
 # The systems in which crash points are enumerated.
 REFERENCE_CONFIGS = {
     "the broker dies with the engine": SystemConfig(embedded=True),
-    "the broker survives the engine": SystemConfig(embedded=False, workers=2, concurrency=4, tight=True),
+    "the broker survives the engine": SystemConfig(
+        embedded=False, workers=2, concurrency=4, tight=True
+    ),
 }
 
 # Two engines that take over from each other.
@@ -189,27 +230,44 @@ def _calls(reference: ReferenceWorkflow, config: SystemConfig) -> list[tuple[int
     return list(enumerate(counter.calls))
 
 
-def crash_points(reference: ReferenceWorkflow, config: SystemConfig, fault: Fault, every: int = 1) -> Points:
+def crash_points(
+    reference: ReferenceWorkflow, config: SystemConfig, fault: Fault, every: int = 1
+) -> Points:
     """Run the workflow with the fault at each call (or one in `every`); yield the call and the report."""
-    calls = [(number, call) for number, call in _calls(reference, config) if can_happen(fault, call.partition(".")[2])]
+    calls = [
+        (number, call)
+        for number, call in _calls(reference, config)
+        if can_happen(fault, call.partition(".")[2])
+    ]
     for number, call in calls[::every]:
-        yield f"call {number} ({call})", run_reference(reference, FaultAtCall(number, fault), config)
+        yield (
+            f"call {number} ({call})",
+            run_reference(reference, FaultAtCall(number, fault), config),
+        )
 
 
 def flush_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
     """Run the workflow with the broker losing its contents just before each call."""
     for number, call in _calls(reference, config)[::every]:
         plan = FaultAtCall(number)
-        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.flush_broker())
+        report = run_reference(
+            reference, plan, config, lambda simulation: simulation.supervisor.flush_broker()
+        )
         yield f"call {number} ({call})", report
 
 
-def lost_commit_points(reference: ReferenceWorkflow, config: SystemConfig, every: int = 1) -> Points:
+def lost_commit_points(
+    reference: ReferenceWorkflow, config: SystemConfig, every: int = 1
+) -> Points:
     """Run the workflow with each commit failing while all workers die: only the inbox has the results."""
-    commits = [(number, call) for number, call in _calls(reference, config) if call == "store.commit"]
+    commits = [
+        (number, call) for number, call in _calls(reference, config) if call == "store.commit"
+    ]
     for number, call in commits[::every]:
         plan = FaultAtCall(number, Fault.FAIL_BEFORE)
-        report = run_reference(reference, plan, config, lambda simulation: simulation.supervisor.kill_workers())
+        report = run_reference(
+            reference, plan, config, lambda simulation: simulation.supervisor.kill_workers()
+        )
         yield f"call {number} ({call})", report
 
 
@@ -227,7 +285,9 @@ def former_owner_resumes() -> SimulationReport:
     async def owner() -> SimulatedProcess:
         [lease] = (await simulation.store.leases.ownership()).leases
         processes = [
-            engine_slot.process for engine_slot in simulation.supervisor.engine_slots if engine_slot.process is not None
+            engine_slot.process
+            for engine_slot in simulation.supervisor.engine_slots
+            if engine_slot.process is not None
         ]
         return next(process for process in processes if process.name == lease.owner)
 

@@ -169,7 +169,9 @@ def _fault_profile(
 class Scenario:
     """Submits, cancels and retries jobs at random times while faults happen; then waits for the end."""
 
-    def __init__(self, simulation: Simulation, faults: RandomFaults, profile: FaultProfile, random: Random) -> None:
+    def __init__(
+        self, simulation: Simulation, faults: RandomFaults, profile: FaultProfile, random: Random
+    ) -> None:
         self._simulation = simulation
         self._faults = faults
         self._profile = profile
@@ -181,7 +183,9 @@ class Scenario:
         """Run the scenario."""
         random, simulation = self._random, self._simulation
         for number in range(random.randint(1, 3)):
-            plan = random_plan(f"flow{number}", random, LARGE_BYTES if simulation.config.tight else 0)
+            plan = random_plan(
+                f"flow{number}", random, LARGE_BYTES if simulation.config.tight else 0
+            )
             self._plans.append(plan)
             await simulation.deploy(plan)
         actions = [self._submit() for _ in range(random.randint(1, JOBS_MAX))]
@@ -205,9 +209,16 @@ class Scenario:
             (profile.flushes, self._simulation.supervisor.flush_broker),
             (profile.jumps, self._set_clock),
         ]
-        tasks = [asyncio.ensure_future(self._later(action)) for count, action in planned for _ in range(count)]
+        tasks = [
+            asyncio.ensure_future(self._later(action))
+            for count, action in planned
+            for _ in range(count)
+        ]
         longer: list[tuple[int, Callable[[], Coroutine[Any, Any, None]]]] = [
-            (profile.pauses, self._pause_engine if self._simulation.config.engines else self._replace_engine),
+            (
+                profile.pauses,
+                self._pause_engine if self._simulation.config.engines else self._replace_engine,
+            ),
             (profile.stops, self._stop_engine),
             (profile.cuts, self._cut_off_engine),
             (profile.worker_pauses, self._pause_worker),
@@ -234,7 +245,9 @@ class Scenario:
         if key is not None:
             # One of two requests with this key.
             body = random.randint(0, 1)
-            request = structs.replace(request, input_data=random_input(Random(f"{key} {body}")), priority=body)
+            request = structs.replace(
+                request, input_data=random_input(Random(f"{key} {body}")), priority=body
+            )
         job_id = await self._simulation.submit(request)
         if job_id is not None:
             self._job_ids.append(job_id)
@@ -271,7 +284,9 @@ class Scenario:
 
     def _set_clock(self) -> None:
         self._simulation.clocks_steady = False
-        self._simulation.clock.jump(self._random.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX))
+        self._simulation.clock.jump(
+            self._random.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX)
+        )
 
     async def _replace_engine(self) -> None:
         """Pause the embedded process, start another one in its place, and resume the paused one later."""

@@ -56,7 +56,11 @@ class CrashesAtSlots(NoFaults):
 
     def choose(self, process: SimulatedProcess, port: str, call: str) -> Fault | None:
         """Return a crash, sometimes, of an engine that commits, publishes or acknowledges."""
-        if not self.active or not process.name.startswith("engine") or call not in ("commit", "publish", "acknowledge"):
+        if (
+            not self.active
+            or not process.name.startswith("engine")
+            or call not in ("commit", "publish", "acknowledge")
+        ):
             return None
         if self._clock.now() % MINUTE > self._crash_window or self._random.random() >= self._rate:
             return None
@@ -106,7 +110,9 @@ class RunSimulation:
         self.executions: Counter[str] = Counter()
         self.crashes = CrashesAtSlots(self.random, self.clock, crash_rate, crash_seconds)
         self.faults = None if rates is None else RandomFaults(self.random, rates, 0.002)
-        config = SystemConfig(embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards)
+        config = SystemConfig(
+            embedded=False, workers=1, concurrency=2_000, engines=engines, shards=shards
+        )
         environment = Environment(
             clock=self.clock,
             store=self.store,
@@ -116,7 +122,9 @@ class RunSimulation:
             plans=self.plans,
             handlers={"work": self._handler()},
         )
-        self.supervisor = ProcessSupervisor(config, self.faults or self.crashes, self.random, environment)
+        self.supervisor = ProcessSupervisor(
+            config, self.faults or self.crashes, self.random, environment
+        )
         self.violations: list[str] = []
 
     def _handler(self) -> Handler:
@@ -142,7 +150,9 @@ class RunSimulation:
             workflow_id, version, [node], {"work": 0}, [()], [()], array("l", [0]), runs=rules
         )  # fmt: skip
         body = b"{}" if rules.schedule is None else b'{"schedule":{}}'
-        await self.store.workflows.put(workflow_id, Raw(body), f"digest {version}", self.clock.now())
+        await self.store.workflows.put(
+            workflow_id, Raw(body), f"digest {version}", self.clock.now()
+        )
 
     async def submit(self, workflow_id: str, given: dict[str, Any]) -> str:
         """Submit until an engine acknowledges it; repeated submits return the same job."""
@@ -154,20 +164,30 @@ class RunSimulation:
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result().job.spec.job_id
             task.cancel()
-        raise TimeoutError(f"no engine accepted a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s")
+        raise TimeoutError(
+            f"no engine accepted a job of {workflow_id} within {SUBMIT_SECONDS_MAX:g} s"
+        )
 
     async def call_engine(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> None:
         """Call an engine once; expected failures are ignored."""
         task = await self._spawned(call)
         if not task.done():
             task.cancel()
-        elif not task.cancelled() and not isinstance(task.exception(), (*EXPECTED, NotFound, RequestRefused)):
+        elif not task.cancelled() and not isinstance(
+            task.exception(), (*EXPECTED, NotFound, RequestRefused)
+        ):
             task.result()
 
-    async def _spawned(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> "asyncio.Task[Any]":
+    async def _spawned(
+        self, call: Callable[[Engine], Coroutine[Any, Any, Any]]
+    ) -> "asyncio.Task[Any]":
         """Start a call in a random running engine and wait some seconds for it."""
         await self.supervisor.up.wait()
-        running = [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        running = [
+            engine_slot
+            for engine_slot in self.supervisor.engine_slots
+            if engine_slot.engine is not None
+        ]
         engine_slot = self.random.choice(running)
         assert engine_slot.engine is not None
         assert engine_slot.process is not None
@@ -191,11 +211,17 @@ class RunSimulation:
             await asyncio.sleep(1.0)
 
     def _left(self) -> list[str]:
-        rows = [row for row in self.store.runs.all_runs() if row.state not in RUN_FINAL and not is_planned(row)]
+        rows = [
+            row
+            for row in self.store.runs.all_runs()
+            if row.state not in RUN_FINAL and not is_planned(row)
+        ]
         jobs = [self.store.rows(job_id).job for job_id in self.store.job_ids()]
         found = [f"{row.run_id} is still {row.state}" for row in rows]
         return found + [
-            f"job {job.spec.job_id} is still {job.state.status}" for job in jobs if job.state.status in UNFINISHED
+            f"job {job.spec.job_id} is still {job.state.status}"
+            for job in jobs
+            if job.state.status in UNFINISHED
         ]
 
     def run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> RunReport:
@@ -247,7 +273,10 @@ class RunSimulation:
                 ):
                     continue
                 for shard in engine_slot.engine.shard_owner.shards:
-                    if shard.ready.is_set() and self.store.owner_epoch(shard.number) == shard.lease.epoch:
+                    if (
+                        shard.ready.is_set()
+                        and self.store.owner_epoch(shard.number) == shard.lease.epoch
+                    ):
                         self._compare(shard)
 
     def _compare(self, shard: Shard) -> None:
@@ -311,9 +340,15 @@ def missed_slots(simulation: RunSimulation, workflow_id: str) -> list[tuple[int,
     return found
 
 
-def check_slots(simulation: RunSimulation, workflow_id: str, schedule: Schedule, since: int, until: int) -> list[str]:
+def check_slots(
+    simulation: RunSimulation, workflow_id: str, schedule: Schedule, since: int, until: int
+) -> list[str]:
     """Check that every slot of a time range has exactly one run or one record that it was missed."""
-    rows = {row.scheduled_at: row for row in simulation.store.runs.all_runs() if row.workflow_id == workflow_id}
+    rows = {
+        row.scheduled_at: row
+        for row in simulation.store.runs.all_runs()
+        if row.workflow_id == workflow_id
+    }
     missed = missed_slots(simulation, workflow_id)
     wrong: list[str] = []
     expected = [
@@ -324,5 +359,9 @@ def check_slots(simulation: RunSimulation, workflow_id: str, schedule: Schedule,
         reasons = sum(first <= slot <= last for first, last in missed) + (slot in rows)
         if reasons != 1:
             wrong.append(f"{workflow_id}: the slot {slot} has {reasons} runs or records")
-    wrong += [f"{workflow_id}: {slot} is not a slot" for slot in rows if since < slot <= until and slot not in expected]
+    wrong += [
+        f"{workflow_id}: {slot} is not a slot"
+        for slot in rows
+        if since < slot <= until and slot not in expected
+    ]
     return wrong

@@ -146,7 +146,9 @@ class Simulation:
     async def _run(self, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         processes = self.supervisor.start()
         scenario = asyncio.ensure_future(main())
-        await asyncio.wait([scenario, *processes], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            [scenario, *processes], timeout=RUN_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED
+        )
         for process in processes:
             process.cancel()
         await asyncio.wait(processes)
@@ -170,12 +172,18 @@ class Simulation:
     async def deploy(self, plan: Plan) -> None:
         """Deploy a workflow."""
         self.plans[plan.workflow_id, plan.version] = plan
-        await self.store.workflows.put(plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now())
+        await self.store.workflows.put(
+            plan.workflow_id, Raw(b"{}"), f"digest {plan.version}", self.clock.now()
+        )
 
     async def call_engine(self, call: Callable[[Engine], Coroutine[Any, Any, Any]]) -> Any:
         """Call a running engine. Raises TimeoutError when the result is unknown."""
         await self.supervisor.up.wait()
-        running = [engine_slot for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        running = [
+            engine_slot
+            for engine_slot in self.supervisor.engine_slots
+            if engine_slot.engine is not None
+        ]
         engine_slot = running[0] if len(running) == 1 else self.random.choice(running)
         engine, process = engine_slot.engine, engine_slot.process
         assert engine is not None
@@ -194,7 +202,9 @@ class Simulation:
         tries = 1 if request.idempotency_key is None else SUBMITS_MAX
         for _ in range(tries):
             try:
-                result: SubmitResult = await self.call_engine(lambda engine: engine.jobs.submit(request))
+                result: SubmitResult = await self.call_engine(
+                    lambda engine: engine.jobs.submit(request)
+                )
             except TimeoutError:
                 continue
             except IdempotencyConflict:
@@ -215,9 +225,14 @@ class Simulation:
         key = (request.workflow_id, request.idempotency_key)
         for job_id in self.store.job_ids():
             spec = self.store.rows(job_id).job.spec
-            if (spec.workflow_id, spec.idempotency_key) == key and spec.request_digest != request.digest:
+            if (
+                spec.workflow_id,
+                spec.idempotency_key,
+            ) == key and spec.request_digest != request.digest:
                 return
-        self.report("I25", "-", f"the key {request.idempotency_key!r} was refused without a conflict")
+        self.report(
+            "I25", "-", f"the key {request.idempotency_key!r} was refused without a conflict"
+        )
 
     async def cancel(self, job_id: str) -> None:
         """Request the cancellation of a job."""
@@ -246,14 +261,25 @@ class Simulation:
             self.report("I33", "-", f"left after all jobs have ended: {left}")
 
     def _has_ended(self) -> bool:
-        if any(self.store.rows(job_id).job.state.status in ("pending", "running") for job_id in self.store.job_ids()):
+        if any(
+            self.store.rows(job_id).job.state.status in ("pending", "running")
+            for job_id in self.store.job_ids()
+        ):
             return False
         return all(applied for _, applied in self.store.asked())
 
     async def _left(self) -> list[str]:
         """Describe what is still running or in memory."""
-        left = [f"{worker.running} attempts running" for worker in self.supervisor.workers if worker and worker.running]
-        engines = [engine_slot.engine for engine_slot in self.supervisor.engine_slots if engine_slot.engine is not None]
+        left = [
+            f"{worker.running} attempts running"
+            for worker in self.supervisor.workers
+            if worker and worker.running
+        ]
+        engines = [
+            engine_slot.engine
+            for engine_slot in self.supervisor.engine_slots
+            if engine_slot.engine is not None
+        ]
         shards = [shard for engine in engines for shard in engine.shard_owner.shards if shard.jobs]
         left += [f"jobs {sorted(shard.jobs)} in memory of shard {shard.number}" for shard in shards]
         if self.supervisor.broker is not None:
@@ -265,11 +291,19 @@ class Simulation:
 
     async def _misplaced_shards(self) -> list[str]:
         """Describe shards without an owner and engines with more than their share."""
-        owning = [slot for slot in self.supervisor.engine_slots if slot.owns and slot.engine is not None]
+        owning = [
+            slot for slot in self.supervisor.engine_slots if slot.owns and slot.engine is not None
+        ]
         running = {slot.process.name for slot in owning if slot.process is not None}
         leases = (await self.store.leases.ownership()).leases
-        owners = {row.shard: row.owner for row in leases if row.owner in running and not row.expired}
-        found = [f"shard {shard} without an owner" for shard in range(self.config.shards) if shard not in owners]
+        owners = {
+            row.shard: row.owner for row in leases if row.owner in running and not row.expired
+        }
+        found = [
+            f"shard {shard} without an owner"
+            for shard in range(self.config.shards)
+            if shard not in owners
+        ]
         share = -(-self.config.shards // max(1, len(running)))
         for owner, count in Counter(owners.values()).items():
             if count > share:
@@ -305,7 +339,10 @@ class Simulation:
             return
         for shard in engine.shard_owner.shards:
             # The former owner of a shard that was taken over may not have noticed it yet.
-            if shard.number not in failed and self.store.owner_epoch(shard.number) == shard.lease.epoch:
+            if (
+                shard.number not in failed
+                and self.store.owner_epoch(shard.number) == shard.lease.epoch
+            ):
                 self._check_shard(shard)
 
     def _check_shard(self, shard: Shard) -> None:
@@ -325,7 +362,9 @@ class Simulation:
             self.report("quarantine", job_id, "was quarantined")
         if not self._idle_moments % (CHECK_EVERY * 16):
             for job_id in shard.jobs:
-                self.violations += check_job(self._job_history(job_id), clocks_steady=self.clocks_steady)
+                self.violations += check_job(
+                    self._job_history(job_id), clocks_steady=self.clocks_steady
+                )
 
     # The result
 
@@ -343,7 +382,9 @@ class Simulation:
             executions=executions or [],
             is_execution_log_complete=executions is not None,
             loops=self.store.records(job_id),
-            artifacts={key: body for key, body in self.artifacts.kept.items() if key.startswith(job_id)},
+            artifacts={
+                key: body for key, body in self.artifacts.kept.items() if key.startswith(job_id)
+            },
             sink_rows=[row for row in self.sink.table if row.identity.startswith(job_id)],
         )
 
@@ -353,7 +394,9 @@ class Simulation:
         for execution in self.execution_log.executions:
             by_job.setdefault(execution.job_id, []).append(execution)
         return History(
-            jobs=[self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()],
+            jobs=[
+                self._job_history(job_id, by_job.get(job_id, [])) for job_id in self.store.job_ids()
+            ],
             acknowledged=self.acknowledged,
             settled=True,
             undisturbed=self.undisturbed and not self.execution_log.has_killed,
@@ -362,10 +405,14 @@ class Simulation:
 
     def _report(self) -> SimulationReport:
         history = self.history()
-        self.violations += [violation for violation in self.supervisor.found() if violation not in self.violations]
+        self.violations += [
+            violation for violation in self.supervisor.found() if violation not in self.violations
+        ]
         self.violations += check(history)
         for job_id in self.store.rewritten:
-            self.report("I10", job_id, "a collection was recorded a second time with different elements")
+            self.report(
+                "I10", job_id, "a collection was recorded a second time with different elements"
+            )
         if self.results_are_final and not self.supervisor.is_flushed:
             for task_id in self.execution_log.repeated:
                 self.report("I6", "-", f"{task_id} ran again after its result was accepted")

@@ -80,23 +80,36 @@ class NodeDraft(Struct):
 def loop_over(collection: object, window: int = 1, *, tolerant: bool = False, chunk_size: int | None = None,
               timeout_seconds: float | None = None, mode: str = "async") -> LoopPlan:  # fmt: skip
     """Return a loop over the value of a template."""
-    return LoopPlan(compile_template(collection), ELEMENT, window, chunk_size, tolerant, timeout_seconds, mode)
+    return LoopPlan(
+        compile_template(collection), ELEMENT, window, chunk_size, tolerant, timeout_seconds, mode
+    )
 
 
-def paging(collect: Collect = Collect.APPEND, *, calls_max: int = 10, delay_seconds: float = 0.0) -> RetryOnSuccess:
+def paging(
+    collect: Collect = Collect.APPEND, *, calls_max: int = 10, delay_seconds: float = 0.0
+) -> RetryOnSuccess:
     """Return a rule that requests one page after the other."""
     # Each call adds a mark that all following calls keep.
     next_call = {"query": {"page": "{{ response.next }}", "marks": "{{ response.marks }}"}}
     path = ("found", "items") if collect is Collect.APPEND else ()
     return RetryOnSuccess(
-        compile_template("{{ response.more }}"), compile_template(next_call), collect, path, calls_max, delay_seconds
+        compile_template("{{ response.more }}"),
+        compile_template(next_call),
+        collect,
+        path,
+        calls_max,
+        delay_seconds,
     )
 
 
-def polling(collect: Collect = Collect.REPLACE, *, calls_max: int = 10, delay_seconds: float = 0.0) -> RetryOnSuccess:
+def polling(
+    collect: Collect = Collect.REPLACE, *, calls_max: int = 10, delay_seconds: float = 0.0
+) -> RetryOnSuccess:
     """Return a rule that repeats a call until its response is complete."""
     path = ("found", "items") if collect is Collect.APPEND else ()
-    return RetryOnSuccess(compile_template("{{ response.more }}"), None, collect, path, calls_max, delay_seconds)
+    return RetryOnSuccess(
+        compile_template("{{ response.more }}"), None, collect, path, calls_max, delay_seconds
+    )
 
 
 def compiled(workflow_id: str, drafts: Sequence[NodeDraft], *, fail_fast: bool = True,
@@ -150,7 +163,8 @@ def _params(draft: NodeDraft) -> dict[str, Any]:
     }
     if draft.partial_reads:
         params["partial_reads"] = [
-            f"{{{{ {parent}.output | length if {parent}.output else 0 }}}}" for parent in draft.partial_reads
+            f"{{{{ {parent}.output | length if {parent}.output else 0 }}}}"
+            for parent in draft.partial_reads
         ]
     if draft.bad_template:
         params["broken"] = "{{ input.nothing_of_this_name }}"

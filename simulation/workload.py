@@ -25,7 +25,15 @@ from simulation.workflow_drafts import (
     paging,
     polling,
 )
-from windlass.core.plan import Backoff, Collect, LoopPlan, NodeKind, Plan, RetryOnError, RetryOnSuccess
+from windlass.core.plan import (
+    Backoff,
+    Collect,
+    LoopPlan,
+    NodeKind,
+    Plan,
+    RetryOnError,
+    RetryOnSuccess,
+)
 
 NODES_MAX = 14
 ITERATIONS_MAX = 7
@@ -86,19 +94,32 @@ def _shape(random: Random, nodes_max: int) -> dict[str, list[str]]:
         case "chain":
             return {name: names[:at][-1:] for at, name in enumerate(names)}
         case "fan" if count > 2:
-            return {names[0]: [], **{name: [names[0]] for name in names[1:-1]}, names[-1]: names[1:-1]}
+            return {
+                names[0]: [],
+                **{name: [names[0]] for name in names[1:-1]},
+                names[-1]: names[1:-1],
+            }
         case "diamond":
             pairs = {name: (at - 1) // 2 * 2 for at, name in enumerate(names)}
-            return {name: names[max(0, end - 1) : end + 1] if end >= 0 else [] for name, end in pairs.items()}
+            return {
+                name: names[max(0, end - 1) : end + 1] if end >= 0 else []
+                for name, end in pairs.items()
+            }
         case _:
             return {
-                name: sorted(random.sample(names[:at], random.randint(0, min(at, 3))), key=names.index)
+                name: sorted(
+                    random.sample(names[:at], random.randint(0, min(at, 3))), key=names.index
+                )
                 for at, name in enumerate(names)
             }
 
 
 def _draft(
-    name: str, parents: list[str], random: Random, profile: WorkloadProfile, known: dict[str, NodeDraft]
+    name: str,
+    parents: list[str],
+    random: Random,
+    profile: WorkloadProfile,
+    known: dict[str, NodeDraft],
 ) -> NodeDraft:
     reliable = profile.reliable
     draft = NodeDraft(name, list(parents))
@@ -122,17 +143,23 @@ def _draft(
     if random.random() < profile.loops:
         draft.loop = _loop(parents, random, known)
         draft.when = _condition_of_iterations(random) if random.random() < 0.3 else draft.when
-        iteration_actions = tuple(_actions(random, reliable=reliable) for _ in range(random.randint(1, 4)))
+        iteration_actions = tuple(
+            _actions(random, reliable=reliable) for _ in range(random.randint(1, 4))
+        )
         script = msgspec.structs.replace(
             script, iteration_actions=iteration_actions, work_seconds=min(script.work_seconds, 0.4)
         )
     if random.random() < profile.calls:
-        draft.calls = _calls(random, chunked=draft.loop is not None and draft.loop.chunk_size is not None)
+        draft.calls = _calls(
+            random, chunked=draft.loop is not None and draft.loop.chunk_size is not None
+        )
         script = msgspec.structs.replace(script, pages=random.choice([0, 1, 2, 3, 4]))
     draft.redeliveries_max = random.choice([0, 1, 2, 5])
     draft.sinks = random.random() < profile.sinks
     draft.script = script
-    all_actions = {action for actions in (script.actions, *script.iteration_actions) for action in actions}
+    all_actions = {
+        action for actions in (script.actions, *script.iteration_actions) for action in actions
+    }
     if SLOW in all_actions or STUBBORN in all_actions:
         draft.timeout_seconds = random.choice([0.2, 1.0, 3.0])
     return draft
@@ -174,7 +201,9 @@ def _condition_of_iterations(random: Random) -> str:
 
 
 def _brings_list(draft: NodeDraft) -> bool:
-    return draft.loop is not None or (draft.calls is not None and draft.calls.collect is not Collect.REPLACE)
+    return draft.loop is not None or (
+        draft.calls is not None and draft.calls.collect is not Collect.REPLACE
+    )
 
 
 def _loop(parents: list[str], random: Random, known: dict[str, NodeDraft]) -> LoopPlan:
@@ -210,7 +239,11 @@ def _calls(random: Random, *, chunked: bool) -> RetryOnSuccess:
     make = random.choice([paging, paging, polling])
     # The output of a chunk must be a list.
     collect = random.choice([Collect.APPEND, Collect.COLLECT] if chunked else list(Collect))
-    return make(collect, calls_max=random.choice([1, 2, 3, 10]), delay_seconds=random.choice([0.0, 0.0, 0.05, 0.7]))
+    return make(
+        collect,
+        calls_max=random.choice([1, 2, 3, 10]),
+        delay_seconds=random.choice([0.0, 0.0, 0.05, 0.7]),
+    )
 
 
 def _rule(random: Random) -> RetryOnError:

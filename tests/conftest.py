@@ -11,14 +11,26 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from tests.servers import Server, drop_database, new_database, send_redis, start_postgres, start_redis
+from tests.servers import (
+    Server,
+    drop_database,
+    new_database,
+    send_redis,
+    start_postgres,
+    start_redis,
+)
 
 # A slow machine is not a failure.
 hypothesis.settings.register_profile("windlass", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("windlass")
 
 # Tests that take long because they kill processes or drive a browser.
-LONG = ("tests/system/test_chaos.py", "tests/system/test_kill", "tests/system/test_scale_out.py", "tests/ui/")
+LONG = (
+    "tests/system/test_chaos.py",
+    "tests/system/test_kill",
+    "tests/system/test_scale_out.py",
+    "tests/ui/",
+)
 
 
 @pytest.hookimpl(wrapper=True)

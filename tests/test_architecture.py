@@ -91,7 +91,9 @@ def test_documents_name_only_modules_that_exist() -> None:
         files = re.findall(r"`(\w+/[\w/]+\.(?:py|ts|tsx))`", text)
         missing += [f"{document.name}: {file}" for file in files if not exists(file)]
         modules = re.findall(rf"`(windlass\.(?:{packages()})\.\w[\w.]*)", text)
-        missing += [f"{document.name}: {module}" for module in modules if not is_module_or_member(module)]
+        missing += [
+            f"{document.name}: {module}" for module in modules if not is_module_or_member(module)
+        ]
 
     assert missing == []
 
@@ -114,6 +116,18 @@ def is_module_or_member(dotted: str) -> bool:
 
 
 def test_a_member_that_does_not_exist_is_detected() -> None:
-    names = ["core.events", "core.events.EventType", "core.events.Missing", "core.missing", "worker.worker.Worker.run"]
+    names = [
+        "core.events",
+        "core.events.EventType",
+        "core.events.Missing",
+        "core.missing",
+        "worker.worker.Worker.run",
+    ]
 
-    assert [is_module_or_member(f"windlass.{name}") for name in names] == [True, True, False, False, True]
+    assert [is_module_or_member(f"windlass.{name}") for name in names] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]

@@ -15,7 +15,13 @@ ENDS_SECONDS = 60
 
 def run(folder: Path, *command: str) -> tuple[int, dict]:
     """Run a command in an empty folder; return the exit code and the printed JSON."""
-    ran = subprocess.run([sys.executable, *command], cwd=folder, capture_output=True, timeout=ENDS_SECONDS, check=False)
+    ran = subprocess.run(
+        [sys.executable, *command],
+        cwd=folder,
+        capture_output=True,
+        timeout=ENDS_SECONDS,
+        check=False,
+    )
     assert ran.stdout, ran.stderr.decode()
     return ran.returncode, msgspec.json.decode(ran.stdout)
 
@@ -31,12 +37,19 @@ def test_echo_returns_its_input(tmp_path: Path) -> None:
     assert printed["result_data"] == {"echo_handler": {"echoed_params": {"message": "hello"}}}
 
 
-@pytest.mark.parametrize(("flags", "greeting"), [((), "Hello, world!"), (("-i", "name=Ada"), "Hello, Ada!")])
-def test_the_diamond_joins_its_branches(tmp_path: Path, flags: tuple[str, ...], greeting: str) -> None:
+@pytest.mark.parametrize(
+    ("flags", "greeting"), [((), "Hello, world!"), (("-i", "name=Ada"), "Hello, Ada!")]
+)
+def test_the_diamond_joins_its_branches(
+    tmp_path: Path, flags: tuple[str, ...], greeting: str
+) -> None:
     code, printed = run_file(tmp_path, "diamond.yaml", *flags)
 
     assert code == 0
-    assert printed["result_data"]["join"]["echoed_params"] == {"greeting": greeting, "seconds_slept": 2.0}
+    assert printed["result_data"]["join"]["echoed_params"] == {
+        "greeting": greeting,
+        "seconds_slept": 2.0,
+    }
     assert printed["duration_seconds"] < 2.0
 
 
@@ -103,7 +116,9 @@ def test_squares_are_returned_in_order(tmp_path: Path, flags: tuple[str, ...], c
 
     squares = [number * number for number in range(count)]
     assert code == 0
-    assert [echoed["echoed_params"]["square"] for echoed in printed["result_data"]["square"]] == squares
+    assert [
+        echoed["echoed_params"]["square"] for echoed in printed["result_data"]["square"]
+    ] == squares
     assert printed["result_data"]["report"]["echoed_params"] == {
         "iterations": count,
         "failed": 0,
@@ -121,7 +136,11 @@ def test_pages_are_written_to_their_table_once(tmp_path: Path) -> None:
     assert stored == [(number,) for number in range(1, 96)]
     assert printed["result_data"]["report"]["echoed_params"] == {
         "fetched": 95,
-        "teams": [{"team": "blue", "users": 31}, {"team": "green", "users": 32}, {"team": "red", "users": 32}],
+        "teams": [
+            {"team": "blue", "users": 31},
+            {"team": "green", "users": 32},
+            {"team": "red", "users": 32},
+        ],
     }
 
 
@@ -129,4 +148,8 @@ def test_polling_ends_when_the_result_is_ready(tmp_path: Path) -> None:
     code, printed = run(tmp_path, str(EXAMPLES / "polling" / "run.py"), "--json")
 
     assert code == 0
-    assert printed["result_data"]["report"]["echoed_params"] == {"order": "loaf-1", "bread": "rye", "asked": 4}
+    assert printed["result_data"]["report"]["echoed_params"] == {
+        "order": "loaf-1",
+        "bread": "rye",
+        "asked": 4,
+    }

@@ -26,7 +26,9 @@ def test_a_path_that_cannot_be_a_database_is_rejected_without_a_trace(tmp_path: 
     before = sorted(tmp_path.iterdir())
 
     for path in (document, folder, document / "windlass.db"):
-        refused = pytest.raises(StoreUnavailable, match=r"cannot use the database .*; use another file")
+        refused = pytest.raises(
+            StoreUnavailable, match=r"cannot use the database .*; use another file"
+        )
         with refused, lock_database(str(path)):
             pass
 

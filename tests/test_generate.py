@@ -26,7 +26,9 @@ def page(tmp_path: Path) -> str:
 
 
 def test_a_block_is_replaced_between_its_markers(page: str) -> None:
-    assert Output(page, "new", "one", insert_before="## Errors").render() == PAGE.replace("old", "new")
+    assert Output(page, "new", "one", insert_before="## Errors").render() == PAGE.replace(
+        "old", "new"
+    )
 
 
 def test_a_block_without_markers_is_inserted_before_its_heading(page: str) -> None:

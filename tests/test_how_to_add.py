@@ -75,8 +75,13 @@ def test_every_field_of_a_job_is_shown_or_has_a_reason_not_to_be(name: str) -> N
 
 def test_a_view_has_the_values_and_the_types_that_it_declares() -> None:
     spec = JobSpec(JobId("j1"), WorkflowId("report"), 3, Raw(b'{"a":1}'), 1)
-    shown_of_spec = fields_of(JobSpec).keys() & fields_of(JobView).keys() - {"job_id", "workflow_id"}
-    spec = structs.replace(spec, **{name: sample(fields_of(JobSpec)[name]) for name in shown_of_spec})
+    shown_of_spec = fields_of(JobSpec).keys() & fields_of(JobView).keys() - {
+        "job_id",
+        "workflow_id",
+    }
+    spec = structs.replace(
+        spec, **{name: sample(fields_of(JobSpec)[name]) for name in shown_of_spec}
+    )
     state = JobState(JobStatus.FAILED, started_at=7, completed_at=7, error=Raw(b'{"type":"x"}'))
 
     view = job_view(JobRecord(spec, state))
@@ -87,7 +92,11 @@ def test_a_view_has_the_values_and_the_types_that_it_declares() -> None:
             assert getattr(shown, name) == "1970-01-01T00:00:00.000007Z"
         else:
             assert getattr(shown, name) == getattr(spec, name)
-    assert (shown.status, shown.started_at, bytes(shown.error)) == ("failed", shown.created_at, bytes(view.error))
+    assert (shown.status, shown.started_at, bytes(shown.error)) == (
+        "failed",
+        shown.created_at,
+        bytes(view.error),
+    )
 
 
 async def test_a_job_has_every_field_of_its_request(tmp_path: Path) -> None:
@@ -125,7 +134,9 @@ def test_every_field_of_the_selection_is_a_column_and_an_option(name: str) -> No
 
 @pytest.mark.parametrize("dialect", [SQLITE, POSTGRES], ids=lambda dialect: dialect.name)
 @pytest.mark.parametrize("query", ["job_list", "job_list_of_workflow", "job_search"])
-def test_every_list_of_jobs_has_the_parameters_of_the_selection(dialect: Dialect, query: str) -> None:
+def test_every_list_of_jobs_has_the_parameters_of_the_selection(
+    dialect: Dialect, query: str
+) -> None:
     wanted = {*JobSelection.__struct_fields__}
     if query == "job_list":
         wanted.remove("workflow_id")

@@ -56,7 +56,9 @@ def packed(tree: Path, target: str, environment: dict[str, str] | None = None) -
         return {name.partition("/")[2] for name in archive.getnames()}
 
 
-@pytest.mark.parametrize(("target", "place"), [("wheel", "windlass/_ui/"), ("sdist", "src/windlass/_ui/")])
+@pytest.mark.parametrize(
+    ("target", "place"), [("wheel", "windlass/_ui/"), ("sdist", "src/windlass/_ui/")]
+)
 def test_a_package_contains_the_built_ui(tree: Path, target: str, place: str) -> None:
     for name, text in BUNDLE.items():
         path = tree / "src" / "windlass" / "_ui" / name
@@ -70,7 +72,10 @@ def test_packaging_builds_a_missing_ui(tree: Path) -> None:
     environment = with_npm(tree)
 
     assert "windlass/_ui/index.html" in packed(tree, "wheel", environment)
-    assert (tree / "ui" / "asked").read_text().splitlines() == ["ci --no-audit --no-fund", "run build"]
+    assert (tree / "ui" / "asked").read_text().splitlines() == [
+        "ci --no-audit --no-fund",
+        "run build",
+    ]
 
 
 def test_packaging_does_not_rebuild_the_ui(tree: Path) -> None:
@@ -94,7 +99,14 @@ def test_an_editable_install_builds_nothing(tree: Path) -> None:
     environment = with_npm(tree)
     code = "from hatchling.build import build_editable; build_editable('.')"
 
-    subprocess.run([sys.executable, "-c", code], cwd=tree, env=environment, check=True, capture_output=True, timeout=60)
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tree,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
 
     assert not (tree / "ui" / "asked").exists()
 

@@ -23,7 +23,9 @@ sys.stdin.readline()
 
 async def test_each_test_gets_an_empty_database(postgres_url: str) -> None:
     connection = await asyncpg.connect(postgres_url)
-    tables = await connection.fetch("select 1 from pg_class where relnamespace = 'public'::regnamespace")
+    tables = await connection.fetch(
+        "select 1 from pg_class where relnamespace = 'public'::regnamespace"
+    )
     await connection.close()
 
     assert tables == []

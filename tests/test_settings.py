@@ -24,7 +24,9 @@ def origin(loaded: LoadedSettings, key: str) -> str:
     return next(one.origin for one in loaded.effective if one.key == key)
 
 
-def problems(folder: Path, environ: dict[str, str], flags: dict[str, object] | None = None) -> list[str]:
+def problems(
+    folder: Path, environ: dict[str, str], flags: dict[str, object] | None = None
+) -> list[str]:
     with pytest.raises(SettingsInvalid) as refused:
         load_settings(flags, folder=folder, environ=environ)
     return [str(problem) for problem in refused.value.problems]
@@ -38,11 +40,16 @@ def test_the_defaults_apply(folder: Path) -> None:
 
 
 def test_later_sources_override_earlier_ones(folder: Path) -> None:
-    (folder / "windlass.toml").write_text("[worker]\nconcurrency = 2\nthreads = 2\nheartbeat_seconds = 2\n")
+    (folder / "windlass.toml").write_text(
+        "[worker]\nconcurrency = 2\nthreads = 2\nheartbeat_seconds = 2\n"
+    )
     environ = {"WINDLASS_WORKER__THREADS": "3", "WINDLASS_WORKER__HEARTBEAT_SECONDS": "3"}
 
     loaded = load_settings(
-        {"worker.heartbeat_seconds": 4.0}, preset={"worker.concurrency": 9}, folder=folder, environ=environ
+        {"worker.heartbeat_seconds": 4.0},
+        preset={"worker.concurrency": 9},
+        folder=folder,
+        environ=environ,
     )
 
     worker = loaded.settings.worker
@@ -64,9 +71,14 @@ def test_the_origin_of_a_commands_default_is_recorded(folder: Path) -> None:
 def test_connections_take_any_name(folder: Path) -> None:
     (folder / "windlass.toml").write_text('[connections]\nshop = "sqlite:///shop.db"\n')
 
-    loaded = load_settings(folder=folder, environ={"WINDLASS_CONNECTIONS__MAIN_DB": "postgresql://db/x"})
+    loaded = load_settings(
+        folder=folder, environ={"WINDLASS_CONNECTIONS__MAIN_DB": "postgresql://db/x"}
+    )
 
-    assert loaded.settings.connections == {"shop": "sqlite:///shop.db", "main_db": "postgresql://db/x"}
+    assert loaded.settings.connections == {
+        "shop": "sqlite:///shop.db",
+        "main_db": "postgresql://db/x",
+    }
     assert origin(loaded, "connections.main_db") == "WINDLASS_CONNECTIONS__MAIN_DB"
 
 
@@ -99,7 +111,9 @@ def test_an_unknown_key_in_the_file_is_rejected_with_the_nearest_one(folder: Pat
 def test_all_problems_are_reported_together(folder: Path) -> None:
     (folder / "windlass.toml").write_text("[worker]\nthreads = 0\n[nonsense]\nx = 1\n")
 
-    found = problems(folder, {"WINDLASS_HTTP__ALLOW_PRIVATE": "perhaps"}, {"sqlite.synchronous": "off"})
+    found = problems(
+        folder, {"WINDLASS_HTTP__ALLOW_PRIVATE": "perhaps"}, {"sqlite.synchronous": "off"}
+    )
 
     assert [text.split(":")[0] for text in found] == [
         "windlass.toml", "windlass.toml", "WINDLASS_HTTP__ALLOW_PRIVATE", "flag",
@@ -129,7 +143,10 @@ def test_the_server_has_a_short_variable(folder: Path) -> None:
 
     loaded = load_settings(folder=folder, environ=environ)
 
-    assert (loaded.settings.server.url, loaded.settings.server.port) == ("http://db.example.com:8470", 9000)
+    assert (loaded.settings.server.url, loaded.settings.server.port) == (
+        "http://db.example.com:8470",
+        9000,
+    )
     assert origin(loaded, "server.url") == "WINDLASS_SERVER"
 
 
@@ -163,13 +180,19 @@ def numeric_settings() -> Iterator[str]:
 def numeric_defaults(path: Path) -> Iterator[str]:
     """Yield the parameters and fields of a module whose default is a number or a constant."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and is_number(node.value):
+        if (
+            isinstance(node, ast.AnnAssign)
+            and isinstance(node.target, ast.Name)
+            and is_number(node.value)
+        ):
             yield node.target.id
         if isinstance(node, ast.arguments):
             positional = [*node.posonlyargs, *node.args]
             with_default = positional[len(positional) - len(node.defaults) :]
             arguments = [*with_default, *node.kwonlyargs]
-            for argument, default in zip(arguments, [*node.defaults, *node.kw_defaults], strict=True):
+            for argument, default in zip(
+                arguments, [*node.defaults, *node.kw_defaults], strict=True
+            ):
                 if is_number(default):
                     yield argument.arg
 
@@ -177,4 +200,6 @@ def numeric_defaults(path: Path) -> Iterator[str]:
 def is_number(default: ast.expr | None) -> bool:
     if isinstance(default, ast.Constant):
         return isinstance(default.value, int | float) and not isinstance(default.value, bool)
-    return isinstance(default, ast.BinOp) or (isinstance(default, ast.Name) and default.id.isupper())
+    return isinstance(default, ast.BinOp) or (
+        isinstance(default, ast.Name) and default.id.isupper()
+    )

@@ -20,12 +20,26 @@ DOCSTRING_LINES_MAX = 4
 
 # These modules list the tree of errors and the tokens of queries.
 LONG_DOCSTRINGS = {"core/errors.py", "stores/queries.py"}
-FORBIDDEN_WORDS = {"manager", "util", "utils", "common", "base", "service", "services", "helper", "helpers"}
+FORBIDDEN_WORDS = {
+    "manager",
+    "util",
+    "utils",
+    "common",
+    "base",
+    "service",
+    "services",
+    "helper",
+    "helpers",
+}
 # Names of other systems: OpenAI-compatible servers, Kubernetes.
 EXTERNAL_NAMES = {"base_url", "service_account", "service_accounts"}
-UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)\b")
+UNFINISHED = re.compile(
+    r"\b(TODO|FIXME|XXX|NotImplementedError)\b|pytest\.(skip|xfail)|mark\.(skip|skipif|xfail)\b"
+)
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(work|root|home|Users|opt)/")
-INDEX_HOSTS = re.compile(r"https?://|file:|--index-url|--extra-index-url|--find-links|--trusted-host")
+INDEX_HOSTS = re.compile(
+    r"https?://|file:|--index-url|--extra-index-url|--find-links|--trusted-host"
+)
 QUERY_NAME = re.compile(r"^-- name: ([a-z][a-z0-9_]*)$", re.MULTILINE)
 
 # Modules that may catch every exception, and why.
@@ -62,7 +76,17 @@ FRAMEWORK_PARENTS = {
     "logging.Handler",
     "uvicorn.Server",
 }
-PARENTS = {"Protocol", "Generic", "Enum", "IntEnum", "StrEnum", "BaseException", "Exception", "Struct", "BaseModel"}
+PARENTS = {
+    "Protocol",
+    "Generic",
+    "Enum",
+    "IntEnum",
+    "StrEnum",
+    "BaseException",
+    "Exception",
+    "Struct",
+    "BaseModel",
+}
 
 CORE_MAY_IMPORT = {
     "__future__", "array", "ast", "base64", "binascii", "bisect", "collections", "copy", "dataclasses", "datetime",
@@ -92,13 +116,21 @@ def name(path: Path) -> str:
 
 
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (
+        node
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
 
 
 def documents() -> Iterator[Path]:
     """Yield every hand-written text file of the repository."""
-    written = [path for path in ROOT.iterdir() if path.name == ".ci" or not path.name.startswith(".")]
-    for path in sorted(found for top in written for found in (top.rglob("*") if top.is_dir() else [top])):
+    written = [
+        path for path in ROOT.iterdir() if path.name == ".ci" or not path.name.startswith(".")
+    ]
+    for path in sorted(
+        found for top in written for found in (top.rglob("*") if top.is_dir() else [top])
+    ):
         if path.is_file() and path.suffix in WRITTEN and "node_modules" not in path.parts:
             yield path
 
@@ -114,16 +146,23 @@ def test_modules_stay_small() -> None:
 
 def test_functions_stay_small() -> None:
     lengths = {
-        f"{name(path)}:{function.lineno} {function.name}": (function.end_lineno or 0) - function.lineno + 1
+        f"{name(path)}:{function.lineno} {function.name}": (function.end_lineno or 0)
+        - function.lineno
+        + 1
         for path in sources("src", "simulation", "tests", "benchmarks", "examples")
         for function in functions(path)
     }
 
-    assert {function: lines for function, lines in lengths.items() if lines > FUNCTION_LINES_MAX} == {}
+    assert {
+        function: lines for function, lines in lengths.items() if lines > FUNCTION_LINES_MAX
+    } == {}
 
 
 def test_lines_stay_short() -> None:
-    written = [*sources("src", "simulation", "tests", "benchmarks", "examples"), *sorted(PACKAGE.rglob("*.sql"))]
+    written = [
+        *sources("src", "simulation", "tests", "benchmarks", "examples"),
+        *sorted(PACKAGE.rglob("*.sql")),
+    ]
     long = [
         f"{name(path)}:{number}"
         for path in written
@@ -148,7 +187,9 @@ def test_module_docstrings_are_a_few_lines() -> None:
     docstrings = {name(path): ast.get_docstring(tree(path)) or "" for path in sources("src")}
     lengths = {path: len(docstring.splitlines()) for path, docstring in docstrings.items()}
 
-    assert {path for path, lines in lengths.items() if lines > DOCSTRING_LINES_MAX} <= LONG_DOCSTRINGS
+    assert {
+        path for path, lines in lengths.items() if lines > DOCSTRING_LINES_MAX
+    } <= LONG_DOCSTRINGS
 
 
 def words(identifier: str) -> set[str]:
@@ -184,7 +225,8 @@ def test_imports_inside_functions_have_a_comment() -> None:
         for path in sources("src")
         for function in functions(path)
         for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom) and not explained(text(path).splitlines(), node.lineno - 1)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and not explained(text(path).splitlines(), node.lineno - 1)
     ]
 
     assert unexplained == []
@@ -204,7 +246,9 @@ def test_only_listed_modules_catch_every_exception() -> None:
         name(path)
         for path in sources("src")
         for node in ast.walk(tree(path))
-        if isinstance(node, ast.ExceptHandler) and catches_everything(node) and not ends_with_raise(node)
+        if isinstance(node, ast.ExceptHandler)
+        and catches_everything(node)
+        and not ends_with_raise(node)
     }
 
     assert catching - CATCHES_EVERYTHING.keys() == set()
@@ -212,7 +256,9 @@ def test_only_listed_modules_catch_every_exception() -> None:
 
 def catches_everything(handler: ast.ExceptHandler) -> bool:
     kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
-    return any(kind is None or ast.unparse(kind) in {"Exception", "BaseException"} for kind in kinds)
+    return any(
+        kind is None or ast.unparse(kind) in {"Exception", "BaseException"} for kind in kinds
+    )
 
 
 def ends_with_raise(handler: ast.ExceptHandler) -> bool:
@@ -254,7 +300,10 @@ def called(node: ast.Call) -> str:
     match node.func:
         case ast.Name(id=function):
             return function
-        case ast.Attribute(value=ast.Name(id="datetime" | "date" | "time" | "random" | "os" | "uuid"), attr=function):
+        case ast.Attribute(
+            value=ast.Name(id="datetime" | "date" | "time" | "random" | "os" | "uuid"),
+            attr=function,
+        ):
             return function
         case _:
             return ""
@@ -266,7 +315,9 @@ def test_only_commands_print() -> None:
         for path in sources("src")
         if not name(path).startswith(("cli/", "testing/"))
         for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "print"
     ]
 
     assert printing == []
@@ -322,7 +373,9 @@ def test_nothing_is_left_unfinished() -> None:
 
 
 def test_no_file_contains_a_path_of_one_machine() -> None:
-    bound = [name(path) for path in documents() if path != THIS and MACHINE_PATHS.search(text(path))]
+    bound = [
+        name(path) for path in documents() if path != THIS and MACHINE_PATHS.search(text(path))
+    ]
 
     assert bound == []
 
@@ -362,7 +415,11 @@ def test_every_query_has_a_name() -> None:
 
 def test_query_names_are_unique_within_a_dialect() -> None:
     for dialect in sorted(path for path in PACKAGE.glob("stores/sql/*") if path.is_dir()):
-        names = [found for path in sorted(dialect.glob("*.sql")) for found in QUERY_NAME.findall(text(path))]
+        names = [
+            found
+            for path in sorted(dialect.glob("*.sql"))
+            for found in QUERY_NAME.findall(text(path))
+        ]
         assert len(names) == len(set(names)), dialect.name
 
 
@@ -372,7 +429,11 @@ def strip_comments(sql: str) -> str:
 
 def test_every_example_is_run_by_a_test() -> None:
     tests = text(ROOT / "tests" / "test_examples.py")
-    examples = [path for path in (ROOT / "examples").rglob("*") if path.suffix in {".yaml", ".yml", ".json", ".py"}]
+    examples = [
+        path
+        for path in (ROOT / "examples").rglob("*")
+        if path.suffix in {".yaml", ".yml", ".json", ".py"}
+    ]
 
     assert examples
     assert [name(path) for path in examples if path.name not in tests] == []

@@ -41,7 +41,9 @@ async def audit(
     for submit in acknowledged:
         known = keys.get((submit.workflow_id, submit.idempotency_key))
         if known != submit.job_id:
-            problems.append(f"I24: {submit.job_id} was acknowledged for {submit.idempotency_key}, which is {known}")
+            problems.append(
+                f"I24: {submit.job_id} was acknowledged for {submit.idempotency_key}, which is {known}"
+            )
     return findings, problems + [str(violation) for violation in findings.violations]
 
 
@@ -64,5 +66,7 @@ async def _sink_rows(target_url: str) -> tuple[dict[str, list[SinkRow]], list[st
         if row["key"] in seen:
             problems.append(f"I7: {row['key']} was written to the sink twice")
         seen.add(row["key"])
-        sink_rows.setdefault(row["job"], []).append(SinkRow(row["key"], msgspec.Raw(msgspec.json.encode(dict(row)))))
+        sink_rows.setdefault(row["job"], []).append(
+            SinkRow(row["key"], msgspec.Raw(msgspec.json.encode(dict(row))))
+        )
     return sink_rows, problems

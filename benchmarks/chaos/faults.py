@@ -13,7 +13,16 @@ from msgspec import Struct
 
 from benchmarks.chaos.work import TARGET
 from tests.servers import new_database, send_redis
-from tests.system.fleet import UP_SECONDS_MAX, Fleet, Process, Restartable, durable_postgres, durable_redis, rows, until
+from tests.system.fleet import (
+    UP_SECONDS_MAX,
+    Fleet,
+    Process,
+    Restartable,
+    durable_postgres,
+    durable_redis,
+    rows,
+    until,
+)
 
 ENGINES = ("engine-1", "engine-2")
 WORKERS = ("worker-1", "worker-2")
@@ -180,11 +189,14 @@ class Site:
         process.send(signal.SIGCONT)
 
     async def _pause_engine(self) -> None:
-        await self._pause(self._random.choice(ENGINES), self._pace.lease_seconds * self._random.uniform(1.2, 2.0))
+        await self._pause(
+            self._random.choice(ENGINES), self._pace.lease_seconds * self._random.uniform(1.2, 2.0)
+        )
 
     async def _pause_worker(self) -> None:
         await self._pause(
-            self._random.choice(WORKERS), self._pace.worker_timeout_seconds * self._random.uniform(1.2, 1.6)
+            self._random.choice(WORKERS),
+            self._pace.worker_timeout_seconds * self._random.uniform(1.2, 1.6),
         )
 
     async def _kill_redis(self) -> None:
@@ -224,7 +236,9 @@ class Site:
                 self._report_end(name, process)
         order = (*WORKERS, *ENGINES, SERVER)
         codes = await asyncio.gather(*(self._slots[name].stop() for name in order))
-        self.problems += [f"{name} ended with {code}" for name, code in zip(order, codes, strict=True) if code]
+        self.problems += [
+            f"{name} ended with {code}" for name, code in zip(order, codes, strict=True) if code
+        ]
 
     async def aclose(self) -> None:
         """Kill everything."""

@@ -78,7 +78,9 @@ class LogFile:
 
     def __init__(self) -> None:
         Path(FOLDER).mkdir(exist_ok=True)
-        self._file = os.open(f"{FOLDER}/{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        self._file = os.open(
+            f"{FOLDER}/{os.getpid()}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644
+        )
 
     def write(self, line: Started | Ended) -> None:
         """Append a line."""
@@ -116,7 +118,9 @@ class _Execution:
         self._file.write(started)
 
     def end(self, outcome: str, output: object = None) -> None:
-        self._file.write(Ended(self.id, _now(), outcome, _text(output) if outcome == "succeeded" else None))
+        self._file.write(
+            Ended(self.id, _now(), outcome, _text(output) if outcome == "succeeded" else None)
+        )
 
 
 def _act(actions: list[str], attempt: int) -> None:

@@ -70,7 +70,9 @@ class ExecutionLogReader:
 
     def __init__(self, folder: Path, place: Path) -> None:
         self._database = sqlite3.connect(place)
-        self._database.execute("create table begun (run text primary key, job_id text, body blob) without rowid")
+        self._database.execute(
+            "create table begun (run text primary key, job_id text, body blob) without rowid"
+        )
         self._database.execute("create table ended (run text primary key, body blob) without rowid")
         for file in sorted(folder.iterdir()) if folder.exists() else ():
             self._read(file)
@@ -105,7 +107,9 @@ class ExecutionLogReader:
             "join begun on begun.job_id = wanted.value left join ended using (run)"
         )
         for begun, ended in self._database.execute(query, (json.dumps(job_ids),)):
-            execution = _started.decode(begun).execution(None if ended is None else _ended.decode(ended))
+            execution = _started.decode(begun).execution(
+                None if ended is None else _ended.decode(ended)
+            )
             found.setdefault(execution.job_id, []).append(execution)
         return found
 
@@ -119,14 +123,19 @@ class ExecutionLogReader:
 
 
 async def histories(
-    url: str, store: Store, log: ExecutionLogReader | None, sinks: Mapping[str, Sequence[SinkRow]] | None = None
+    url: str,
+    store: Store,
+    log: ExecutionLogReader | None,
+    sinks: Mapping[str, Sequence[SinkRow]] | None = None,
 ) -> AsyncIterator[list[JobHistory]]:
     """Yield the histories of all jobs of a database in batches."""
     plans = Plans(store, compile_stored)
     session = await connect(url)
     after = ""
     try:
-        while jobs := [job_of_row(tuple(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)]:
+        while jobs := [
+            job_of_row(tuple(row)) for row in await session.fetch(_JOBS, after, BATCH_JOBS)
+        ]:
             after = jobs[-1].spec.job_id
             yield await _batch(session, plans, jobs, log, sinks)
     finally:
@@ -177,11 +186,15 @@ def _loops(rows: Mapping[str, Sequence[Any]]) -> dict[str, LoopRecords]:
     for row in rows["iterations"]:
         tasks.setdefault(row["job_id"], []).append(ITERATION.row(tuple(row)))
     for job_id, number, generation, body in rows["chunks"]:
-        collections.setdefault(job_id, {}).setdefault((number, generation), []).append(body.encode())
+        collections.setdefault(job_id, {}).setdefault((number, generation), []).append(
+            body.encode()
+        )
     for job_id, number, generation, index, call, output in rows["call_outputs"]:
         pages.setdefault(job_id, {})[number, generation, index, call] = Raw(output.encode())
     return {
-        job_id: LoopRecords(tasks.get(job_id, []), collections.get(job_id, {}), pages.get(job_id, {}))
+        job_id: LoopRecords(
+            tasks.get(job_id, []), collections.get(job_id, {}), pages.get(job_id, {})
+        )
         for job_id in {*tasks, *collections, *pages}
     }
 

@@ -105,7 +105,9 @@ async def chaos(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _run(site: Site, seconds: float, rate: float, seed: int, log: Callable[[str], object]) -> ChaosReport:
+async def _run(
+    site: Site, seconds: float, rate: float, seed: int, log: Callable[[str], object]
+) -> ChaosReport:
     load = Load(site.fleet.url, rate, Random(seed + 1))
     await load.deploy()
     began = time.monotonic()
@@ -115,13 +117,17 @@ async def _run(site: Site, seconds: float, rate: float, seed: int, log: Callable
         await site.inject_fault()
         if loading.done():
             loading.result()
-        log(f"{time.monotonic() - began:5.0f} s: {len(load.acknowledged):,} jobs, {site.counts.total()} faults")
+        log(
+            f"{time.monotonic() - began:5.0f} s: {len(load.acknowledged):,} jobs, {site.counts.total()} faults"
+        )
     load.stop()
     loaded_seconds = time.monotonic() - began
     await loading
     violations = await _settled(site, began + loaded_seconds)
     settled_seconds = time.monotonic() - began - loaded_seconds
-    takeovers = (await rows(site.database_url, "select coalesce(sum(epoch), 0)::bigint from shards"))[0][0]
+    takeovers = (
+        await rows(site.database_url, "select coalesce(sum(epoch), 0)::bigint from shards")
+    )[0][0]
     await site.stop()
     log(f"all jobs ended after {settled_seconds:.1f} s; the audit starts")
     audit_began = time.monotonic()
@@ -158,7 +164,9 @@ async def _settled(site: Site, since: float) -> list[str]:
             await until(is_done, max(1.0, deadline - time.monotonic()), f"all {table} done")
         except AssertionError:
             left = (await rows(site.database_url, left_of.format(table, done)))[0][0]
-            violations.append(f"I14: {left} {table} are unfinished {ENDS_SECONDS_MAX:g} s after the last fault")
+            violations.append(
+                f"I14: {left} {table} are unfinished {ENDS_SECONDS_MAX:g} s after the last fault"
+            )
 
     async def is_empty() -> bool:
         return not await asyncio.to_thread(_queued, site.redis.url)
@@ -176,6 +184,8 @@ def _queued(url: str) -> dict[str, int]:
     import redis
 
     with redis.Redis.from_url(url) as client:
-        found: dict[str, Any] = {name: client.hlen(f"windlass:{name}") for name in ("bodies", "leases", "heartbeats")}
+        found: dict[str, Any] = {
+            name: client.hlen(f"windlass:{name}") for name in ("bodies", "leases", "heartbeats")
+        }
         found |= {key.decode(): client.xlen(key) for key in client.scan_iter("windlass:inbox:*")}
     return {name: count for name, count in found.items() if count}

@@ -11,7 +11,13 @@ import msgspec
 
 from simulation.history import AcknowledgedSubmit
 from windlass.client import Client
-from windlass.core.errors import ApiError, RequestRefused, ServerUnreachable, StoreUnavailable, WindlassError
+from windlass.core.errors import (
+    ApiError,
+    RequestRefused,
+    ServerUnreachable,
+    StoreUnavailable,
+    WindlassError,
+)
 from windlass.wire import BatchItemView, SubmitRequest
 
 BATCH_JOBS = 10
@@ -58,7 +64,11 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "each": {**node("first", element="{{ item }}", index="{{ index }}"), "loop": LOOP},
         "last": node("each"),
     },
-    "flaky": {"a": node(), "b": {**node("a", actions=["flaky", "error", "ok"]), "retry": RETRY}, "c": node("b")},
+    "flaky": {
+        "a": node(),
+        "b": {**node("a", actions=["flaky", "error", "ok"]), "retry": RETRY},
+        "c": node("b"),
+    },
     "pages": {"fetch": {**node(query={"page": 1}, pages=3), "retry": PAGES}, "last": node("fetch")},
     "sink": {
         "a": node(),
@@ -93,7 +103,9 @@ class Load:
         """Deploy the workflows."""
         async with Client(self._url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(
+                    msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json"
+                )
 
     def stop(self) -> None:
         """Submit no more jobs; unanswered submits are completed."""
@@ -146,8 +158,12 @@ class Load:
         left: list[SubmitRequest] = []
         for job, item in zip(jobs, answers, strict=True):
             if item.job_id is not None:
-                self.acknowledged[item.job_id] = AcknowledgedSubmit(item.job_id, job.workflow_id, job.idempotency_key)
-                jobs_of_kind = self._requestable if job.workflow_id in (FAILING, SLOW) else self._recent
+                self.acknowledged[item.job_id] = AcknowledgedSubmit(
+                    item.job_id, job.workflow_id, job.idempotency_key
+                )
+                jobs_of_kind = (
+                    self._requestable if job.workflow_id in (FAILING, SLOW) else self._recent
+                )
                 jobs_of_kind.append((item.job_id, job.workflow_id))
             elif item.error is not None and item.error.status == UNAVAILABLE:
                 left.append(job)

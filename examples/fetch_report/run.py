@@ -41,7 +41,16 @@ def main() -> int:
     with ThreadingHTTPServer(("127.0.0.1", 0), Orders) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/orders"
-        command = [sys.executable, "-m", "windlass", "run", str(WORKFLOW), "-i", f"url={url}", *sys.argv[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "windlass",
+            "run",
+            str(WORKFLOW),
+            "-i",
+            f"url={url}",
+            *sys.argv[1:],
+        ]
         try:
             return subprocess.run(command, check=False).returncode
         finally:

@@ -10,7 +10,10 @@ from urllib.parse import parse_qs, urlsplit
 
 WORKFLOW = Path(__file__).with_name("workflow.yaml")
 TEAMS = ("blue", "green", "red")
-USERS = [{"id": number, "name": f"user {number}", "team": TEAMS[number % len(TEAMS)]} for number in range(1, 96)]
+USERS = [
+    {"id": number, "name": f"user {number}", "team": TEAMS[number % len(TEAMS)]}
+    for number in range(1, 96)
+]
 REJECTED_PAGE = 4
 
 
@@ -44,7 +47,16 @@ def main() -> int:
     with ThreadingHTTPServer(("127.0.0.1", 0), Users) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/users"
-        command = [sys.executable, "-m", "windlass", "run", str(WORKFLOW), "-i", f"url={url}", *sys.argv[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "windlass",
+            "run",
+            str(WORKFLOW),
+            "-i",
+            f"url={url}",
+            *sys.argv[1:],
+        ]
         try:
             return subprocess.run(command, check=False).returncode
         finally:

@@ -47,7 +47,16 @@ def main() -> int:
     with ThreadingHTTPServer(("127.0.0.1", 0), Bakery) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        command = [sys.executable, "-m", "windlass", "run", str(WORKFLOW), "-i", f"url={url}", *sys.argv[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "windlass",
+            "run",
+            str(WORKFLOW),
+            "-i",
+            f"url={url}",
+            *sys.argv[1:],
+        ]
         try:
             return subprocess.run(command, check=False).returncode
         finally:

@@ -64,10 +64,14 @@ def _check_identities(record: CheckedJob, node: ReplayedNode) -> None:
         key = execution.idempotency_key
         first_key = key_of.setdefault(work_unit, key)
         if first_key != key:
-            record.report("I7", f"{node.plan.id} {work_unit} has two idempotency keys: {first_key} and {key}")
+            record.report(
+                "I7", f"{node.plan.id} {work_unit} has two idempotency keys: {first_key} and {key}"
+            )
         first = work_unit_of.setdefault(key, work_unit)
         if first != work_unit:
-            record.report("I7", f"{node.plan.id} {work_unit} and {first} have the same idempotency key: {key}")
+            record.report(
+                "I7", f"{node.plan.id} {work_unit} and {first} have the same idempotency key: {key}"
+            )
 
 
 def _check_elements(record: CheckedJob, node: ReplayedNode) -> None:
@@ -79,7 +83,9 @@ def _check_elements(record: CheckedJob, node: ReplayedNode) -> None:
         recorded = record.element(node, work_unit[1], execution.index)
         if msgspec.json.decode(execution.element) != recorded:
             what = f"{record.name(node, execution.index)} attempt {execution.attempt}"
-            record.report("I10", f"{what} got {text_of(execution.element)}, recorded is {recorded!r}")
+            record.report(
+                "I10", f"{what} got {text_of(execution.element)}, recorded is {recorded!r}"
+            )
 
 
 # Pagination
@@ -98,11 +104,15 @@ def _check_further_calls(record: CheckedJob, node: ReplayedNode) -> None:
         expected = [_next_params(record, node, rule, answered) for answered in previous]
         if msgspec.json.decode(execution.params) not in expected:
             what = f"{record.name(node, execution.index)} attempt {execution.attempt}"
-            evidence = f"{what} was called with {text_of(execution.params)}, expected one of {expected!r}"
+            evidence = (
+                f"{what} was called with {text_of(execution.params)}, expected one of {expected!r}"
+            )
             record.report("I8", evidence[:600])
 
 
-def _next_params(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, answered: Execution) -> Any:
+def _next_params(
+    record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, answered: Execution
+) -> Any:
     params = msgspec.json.decode(answered.params or b"null")
     if rule.next_call is None:
         return params
@@ -135,16 +145,23 @@ def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -
         return
     for call, attempt in enumerate(unit.answers, 1):
         executions = record.succeeded(node, unit.index, attempt)
-        conditions = {_holds(record, rule.condition, _names(record, node, execution)) for execution in executions}
+        conditions = {
+            _holds(record, rule.condition, _names(record, node, execution))
+            for execution in executions
+        }
         is_last = unit.is_answered and call == len(unit.answers)
         if not executions or (is_last and call >= rule.calls_max):
             continue
         name = record.name(node, unit.index)
         shown = sorted(map(str, conditions))
         if is_last and conditions == {True}:
-            record.report("I11", f"{name} ended with call {call}, although its condition is {shown}")
+            record.report(
+                "I11", f"{name} ended with call {call}, although its condition is {shown}"
+            )
         elif not is_last and True not in conditions:
-            record.report("I11", f"{name} continued after call {call}, although its condition is {shown}")
+            record.report(
+                "I11", f"{name} continued after call {call}, although its condition is {shown}"
+            )
 
 
 def _holds(record: CheckedJob, condition: Template, names: dict[str, object]) -> bool | None:
@@ -163,7 +180,9 @@ def _check_result(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) ->
     for attempt in unit.accepted:
         executions = record.succeeded(node, unit.index, attempt)
         if not executions:
-            record.report("I7", f"{name} completed by attempt {attempt}, but no handler completed it")
+            record.report(
+                "I7", f"{name} completed by attempt {attempt}, but no handler completed it"
+            )
             return
         for execution in executions:
             _check_reads(record, name, execution)
@@ -188,15 +207,22 @@ def _check_reads(record: CheckedJob, name: str, execution: Execution) -> None:
         row = record.rows.get(read)
         recorded = None if row is None else record.decoded(row.output)
         if msgspec.json.decode(given) != recorded:
-            what = f"{name} attempt {execution.attempt} got {text_of(given)} as the output of {read}"
+            what = (
+                f"{name} attempt {execution.attempt} got {text_of(given)} as the output of {read}"
+            )
             record.report("I8", f"{what}, recorded is {str(recorded)[:200]}")
 
 
-def _possible_outputs(record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit) -> list[Any]:
+def _possible_outputs(
+    record: CheckedJob, node: ReplayedNode, rule: RetryOnSuccess, unit: ReplayedUnit
+) -> list[Any]:
     """Return the outputs that the responses of all pages may be merged into."""
     if len(unit.answers) == 1:
         executions = record.succeeded(node, unit.index, unit.answers[0])
-        return [_collected(rule, [_part(rule, record.decoded(execution.output))]) for execution in executions]
+        return [
+            _collected(rule, [_part(rule, record.decoded(execution.output))])
+            for execution in executions
+        ]
     parts: list[Any] = []
     index = -1 if unit.index is None else unit.index
     for call, attempt in enumerate(unit.answers, 1):
@@ -236,9 +262,14 @@ def _check_sink(record: CheckedJob, node: ReplayedNode) -> None:
     identities = {execution.idempotency_key for execution in executions}
     succeeded = [execution for execution in executions if execution.outcome == "succeeded"]
     for row in sink_rows:
-        outputs = [execution.output for execution in succeeded if execution.idempotency_key == row.identity]
+        outputs = [
+            execution.output for execution in succeeded if execution.idempotency_key == row.identity
+        ]
         if row.identity in identities and row.output not in outputs:
-            record.report("I7", f"{row.identity} was written as {text_of(row.output)}, which no handler returned")
+            record.report(
+                "I7",
+                f"{row.identity} was written as {text_of(row.output)}, which no handler returned",
+            )
     for unit in node.units:
         if unit.state != "completed":
             continue
@@ -246,7 +277,9 @@ def _check_sink(record: CheckedJob, node: ReplayedNode) -> None:
             _check_written_once(record, node, (unit.index, node.generation, call), attempt)
 
 
-def _check_written_once(record: CheckedJob, node: ReplayedNode, work_unit: WorkUnit, attempt: int) -> None:
+def _check_written_once(
+    record: CheckedJob, node: ReplayedNode, work_unit: WorkUnit, attempt: int
+) -> None:
     executions: list[Execution] = []
     for execution in record.executions[node.plan.id]:
         is_of_unit = node.work_units.get((execution.index, execution.attempt)) == work_unit
@@ -256,7 +289,9 @@ def _check_written_once(record: CheckedJob, node: ReplayedNode, work_unit: WorkU
     written = [row.output for row in record.history.sink_rows or () if row.identity in identities]
     name = f"{record.name(node, work_unit[0])} call {work_unit[2]}"
     if len(written) != 1:
-        record.report("I7", f"{name} was accepted by attempt {attempt} and written {len(written)} times")
+        record.report(
+            "I7", f"{name} was accepted by attempt {attempt} and written {len(written)} times"
+        )
     for execution in executions:
         if execution.output in written:
             _check_reads(record, f"the sink row of {name}, from", execution)

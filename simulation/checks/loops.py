@@ -55,7 +55,10 @@ def _check_progress(record: CheckedJob, node: ReplayedNode) -> None:
             record.report("I2", f"{stored}, the events say {loop.begun} of {loop.total}")
         due_at = _due_at(own, loop)
         if own.state in OUT and progress.deadline_at != due_at:
-            record.report("I23", f"the deadline of the loop {name} is {progress.deadline_at}, by its timeout {due_at}")
+            record.report(
+                "I23",
+                f"the deadline of the loop {name} is {progress.deadline_at}, by its timeout {due_at}",
+            )
     if node.plan.loop is None:
         _check_calls(record, node, own, progress)
 
@@ -66,17 +69,23 @@ def _due_at(own: ReplayedUnit, loop: ReplayedLoop) -> int | None:
     return (own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
 
 
-def _check_calls(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: LoopProgress) -> None:
+def _check_calls(
+    record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, progress: LoopProgress
+) -> None:
     """Check the number of calls in the row of a paginated unit."""
     if unit.state not in (*OUT, "waiting"):
         return
     made = len(unit.answers)
     if (progress.calls, progress.is_merging) != (made, unit.is_merging):
-        stored = f"the row of {record.name(node, unit.index)} ({unit.state}) says {progress.calls} calls"
+        stored = (
+            f"the row of {record.name(node, unit.index)} ({unit.state}) says {progress.calls} calls"
+        )
         record.report("I2", f"{stored}, the events say {made}")
 
 
-def _check_iteration(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop, index: int) -> None:
+def _check_iteration(
+    record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop, index: int
+) -> None:
     """Check the row of an iteration."""
     row, unit = record.iteration_row(node, index), loop.iterations.get(index)
     name = record.name(node, index)
@@ -93,7 +102,9 @@ def _check_iteration(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop,
         return
     check_row(record.replay, name, unit, row)
     if (row.output is not None) != (unit.state == "completed"):
-        record.report("I27", f"{name} is {unit.state} and the output of its row is {text_of(row.output)}")
+        record.report(
+            "I27", f"{name} is {unit.state} and the output of its row is {text_of(row.output)}"
+        )
     _check_calls(record, node, unit, _progress(row.progress))
 
 
@@ -108,7 +119,10 @@ def _check_collection(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop
     """Check the recorded collection against the events and the template."""
     elements = record.elements(node, node.generation)
     if loop.total != iteration_count(loop.plan, len(elements)):
-        record.report("I10", f"{node.plan.id} has {loop.total} iterations, recorded are {len(elements)} elements")
+        record.report(
+            "I10",
+            f"{node.plan.id} has {loop.total} iterations, recorded are {len(elements)} elements",
+        )
     template = loop.plan.collection
     if not _nodes_read(template) & record.plan.index.keys() <= _upstream(record.plan, node.plan.id):
         # It reads nodes that may have changed since.
@@ -118,7 +132,9 @@ def _check_collection(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop
     except TemplateFailed:
         return
     if expected != elements:
-        record.report("I10", f"{node.plan.id} runs over {elements!r}, its collection is {expected!r}"[:600])
+        record.report(
+            "I10", f"{node.plan.id} runs over {elements!r}, its collection is {expected!r}"[:600]
+        )
 
 
 def _nodes_read(template: Template) -> set[str]:
@@ -155,11 +171,16 @@ def _check_conditions(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop
         if not is_skipped and unit.started_at is None:
             continue
         try:
-            holds = is_true(record.value(when, **record.iteration_names(node, node.generation, index)))
+            holds = is_true(
+                record.value(when, **record.iteration_names(node, node.generation, index))
+            )
         except TemplateFailed:
             continue
         if holds is is_skipped:
-            record.report("I11", f"{record.name(node, index)} is {unit.state}, although its condition is {holds}")
+            record.report(
+                "I11",
+                f"{record.name(node, index)} is {unit.state}, although its condition is {holds}",
+            )
 
 
 def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> None:
@@ -170,7 +191,9 @@ def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) ->
     expected = _merged_output(record, node, loop)
     if record.decoded(row.output) != expected:
         stored = text_of(record.body(row.output))
-        record.report("I10", f"the output of {node.plan.id} is {stored}, merged: {expected!r}"[:600])
+        record.report(
+            "I10", f"the output of {node.plan.id} is {stored}, merged: {expected!r}"[:600]
+        )
     succeeded, skipped = loop.count("completed"), loop.count("skipped")
     counts = {
         "total": loop.total,
@@ -181,7 +204,9 @@ def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) ->
     if skipped:
         counts["skipped"] = skipped
     if row.meta is None or msgspec.json.decode(row.meta) != counts:
-        record.report("I10", f"the meta of {node.plan.id} is {text_of(row.meta)}, counted: {counts}")
+        record.report(
+            "I10", f"the meta of {node.plan.id} is {text_of(row.meta)}, counted: {counts}"
+        )
 
 
 def _merged_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) -> Sequence[Any]:
@@ -211,7 +236,9 @@ def check_overlap(record: CheckedJob) -> None:
         for at, change in sorted(changes):
             running += change
             if running > loop.window:
-                record.report("I17", f"{running} handlers of {name} ran at {at}, {loop.window} are allowed")
+                record.report(
+                    "I17", f"{running} handlers of {name} ran at {at}, {loop.window} are allowed"
+                )
                 break
 
 
@@ -225,4 +252,7 @@ def check_timeouts(record: CheckedJob, slack_microseconds: int) -> None:
             continue
         duration = own.completed_at - own.dispatched_at
         if duration > round(loop.plan.timeout_seconds * MICROSECONDS) + slack_microseconds:
-            record.report("I23", f"the loop of {name} took {duration} µs, its timeout is {loop.plan.timeout_seconds} s")
+            record.report(
+                "I23",
+                f"the loop of {name} took {duration} µs, its timeout is {loop.plan.timeout_seconds} s",
+            )

@@ -38,7 +38,11 @@ def check_memory(memory: Job, rows: JobSnapshot) -> list[Violation]:
     for name in sorted(seen.keys() | expected.keys()):
         if seen.get(name) != expected.get(name):
             in_memory, in_rows = _shown(seen.get(name)), _shown(expected.get(name))
-            found.append(Violation("I2", memory.id, f"{name} is {in_memory} in memory, {in_rows} by the rows"))
+            found.append(
+                Violation(
+                    "I2", memory.id, f"{name} is {in_memory} in memory, {in_rows} by the rows"
+                )
+            )
     return found
 
 
@@ -49,7 +53,9 @@ def check_window(job: Job) -> list[Violation]:
         has_work = bool(loop.queued) or loop.begun < loop.total
         if has_work and loop.in_flight_count < loop.plan.window and not _is_held_back(loop):
             evidence = f"{loop.in_flight_count} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
-            found.append(Violation("I17", job.id, f"node {node} has free slots and work left: {evidence}"))
+            found.append(
+                Violation("I17", job.id, f"node {node} has free slots and work left: {evidence}")
+            )
     return found
 
 
@@ -74,7 +80,9 @@ def _loop_view(loop: Loop, label: str) -> dict[str, Any]:
     view = {name: getattr(loop, name) for name in _LOOP_STATE}
     view["chunks"] = loop.collection.chunks
     # In memory, iterations whose wait is over are queued too; in rows they wait until the timer fires again.
-    view["queued"] = sorted(index for index in loop.queued if loop.states[index] == NodeStatus.PENDING)
+    view["queued"] = sorted(
+        index for index in loop.queued if loop.states[index] == NodeStatus.PENDING
+    )
     # The attempt numbers of iterations in flight are in `attempts`.
     view["attempts"] = _without_flights(loop, loop.last_attempts)
     view["attempts_before"] = _without_flights(loop, loop.attempts_before)

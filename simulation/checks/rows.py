@@ -30,7 +30,10 @@ def check_row(replay: ReplayedJob, name: str, unit: ReplayedUnit, row: UnitRow) 
     for field in _COMPARED:
         stored, expected = getattr(row, field), getattr(unit, field)
         if stored != expected:
-            replay.report("I2", f"the row of {name} ({row.status}) says {field} {stored}, the events say {expected}")
+            replay.report(
+                "I2",
+                f"the row of {name} ({row.status}) says {field} {stored}, the events say {expected}",
+            )
     error = decoded_json(row.error)
     if error != unit.error:
         replay.report("I2", f"the row of {name} says error {error}, the events say {unit.error}")

@@ -54,7 +54,9 @@ def _check_failure(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, f
     else:
         templates = _templates(node.plan).get(field)
         # None for the error of an iteration that is also the error of its node.
-        still_fails = templates is None or any(_fails(record, template, names) for template in templates)
+        still_fails = templates is None or any(
+            _fails(record, template, names) for template in templates
+        )
     if not still_fails:
         evidence = f"{record.name(node, unit.index)} failed with {field}, which can be rendered: {unit.error}"
         record.report("I8", evidence)
@@ -67,16 +69,24 @@ def _templates(plan: NodePlan) -> dict[str, list[Template]]:
         "when": [plan.when],
         "loop.collection": [None if plan.loop is None else plan.loop.collection],
     }
-    return {field: [one for one in templates if one is not None] for field, templates in named.items()}
+    return {
+        field: [one for one in templates if one is not None] for field, templates in named.items()
+    }
 
 
-def _call_rule_fails(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, names: dict[str, object]) -> bool:
+def _call_rule_fails(
+    record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, names: dict[str, object]
+) -> bool:
     rule = node.plan.on_success
     executions = record.succeeded(node, unit.index, unit.attempt)
     if rule is None or not executions:
         return True
     for execution in executions:
-        known = {**names, "response": record.decoded(execution.output), "attempt": len(unit.answers) + 1}
+        known = {
+            **names,
+            "response": record.decoded(execution.output),
+            "attempt": len(unit.answers) + 1,
+        }
         if _fails(record, rule.condition, known):
             return True
         if rule.next_call is not None and _fails(record, rule.next_call, known):

@@ -96,7 +96,9 @@ def _sharing_checks() -> Iterator[Check]:
 
     yield "a former owner", lambda: references.former_owner_resumes().violations
     yield from _seeds(range(SHARING_EVERY - 1, 2 * SEEDS_FIRST, SHARING_EVERY))
-    for point, report in references.crash_points(references.thirty_nodes(), references.SHARED_CONFIG, Fault.STOP):
+    for point, report in references.crash_points(
+        references.thirty_nodes(), references.SHARED_CONFIG, Fault.STOP
+    ):
         yield point, lambda report=report: report.violations
 
 
@@ -112,7 +114,12 @@ def _reference_checks() -> Iterator[Check]:
     ):
         for name, config in references.REFERENCE_CONFIGS.items():
             workflow = make()
-            yield name, lambda w=workflow, c=config: references.run_reference(w, FaultAtCall(), c).violations
+            yield (
+                name,
+                lambda w=workflow, c=config: (
+                    references.run_reference(w, FaultAtCall(), c).violations
+                ),
+            )
     separate = references.REFERENCE_CONFIGS["the broker survives the engine"]
     for point, report in references.lost_commit_points(references.thirty_nodes(), separate):
         yield point, lambda report=report: report.violations
@@ -123,7 +130,9 @@ def _page_crash_points() -> Iterator[Check]:
     from simulation.faults import Fault
 
     for config in references.REFERENCE_CONFIGS.values():
-        for point, report in references.crash_points(references.pages_in_a_loop(), config, Fault.FAIL_BEFORE):
+        for point, report in references.crash_points(
+            references.pages_in_a_loop(), config, Fault.FAIL_BEFORE
+        ):
             yield point, lambda report=report: report.violations
 
 

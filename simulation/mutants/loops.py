@@ -13,14 +13,14 @@ LOOP_MUTANTS = (
     in_core(
         "a sequential loop does not wait for a retry",
         "loop_state",
-        ' or (self.plan.mode == "sequential" and self._is_one_waiting())',
-        "",
+        "if is_sequential and self._is_one_waiting():",
+        "if False:",
     ),
     in_core(
         "an iteration that waited is queued last",
         "loop_state",
-        'self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued',
-        "self.queued",
+        "candidates = self.attempts",
+        "pass",
     ),
     in_core(
         "a slot is not freed between two attempts",
@@ -46,7 +46,12 @@ LOOP_MUTANTS = (
         "        job.loops[attempt.node].queued[attempt.index] = None\n",
         "",
     ),
-    in_core("iterations beyond the last are started", "loop_state", "if self.begun < self.total and", "if True and"),
+    in_core(
+        "iterations beyond the last are started",
+        "loop_state",
+        "if self.begun < self.total and",
+        "if True and",
+    ),
     # Stored state
     in_core(
         "the number of started iterations is not stored",
@@ -57,7 +62,7 @@ LOOP_MUTANTS = (
     in_core(
         "a collection is not recorded",
         "loops",
-        "            turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))\n",
+        "            turn.changes.chunks.append(row)\n",
         "            pass\n",
     ),
     in_core(
@@ -79,7 +84,10 @@ LOOP_MUTANTS = (
         "turn.save(attempt, turn.now, None, None, meta)",
     ),
     in_core(
-        "chunks overlap", "loop_state", "elements(index * size, (index + 1) * size)", "elements(index, index + size)"
+        "chunks overlap",
+        "loop_state",
+        "elements(index * size, (index + 1) * size)",
+        "elements(index, index + size)",
     ),
     in_core(
         "elements are read from the next block",
@@ -128,7 +136,8 @@ LOOP_MUTANTS = (
         "the timeout of an earlier run ends a loop",
         "advance",
         "    if loop is None or loop.node_attempt.number != message.attempt:\n        return\n"
-        "    if not turn.postpone(loop.deadline_at, TimerKind.LOOP_TIMEOUT, message.node_id, message.attempt):\n",
+        "    kind, due_at = TimerKind.LOOP_TIMEOUT, loop.deadline_at\n"
+        "    if not turn.postpone(due_at, kind, message.node_id, message.attempt):\n",
         "    if loop is not None:\n",
     ),
     in_core(
@@ -181,14 +190,24 @@ LOOP_MUTANTS = (
         "is_new_work and node in job.parked",
     ),
     # Pagination
-    in_core("one call more than allowed", "pagination", "made < rule.calls_max", "made <= rule.calls_max"),
+    in_core(
+        "one call more than allowed",
+        "pagination",
+        "made < rule.calls_max",
+        "made <= rule.calls_max",
+    ),
     in_core(
         "the last page is missing",
         "pagination",
         "    _store_part(turn, attempt, rule, made, part)\n    attempt.calls = made\n",
         "    attempt.calls = made\n",
     ),
-    in_core("pages overwrite each other", "pagination", "attempt.index, made, part))", "attempt.index, 1, part))"),
+    in_core(
+        "pages overwrite each other",
+        "pagination",
+        "attempt.index, made, part)\n",
+        "attempt.index, 1, part)\n",
+    ),
     in_core(
         "a further call loses the updates of its params",
         "pagination",
@@ -207,8 +226,18 @@ LOOP_MUTANTS = (
         "    if attempt.calls:\n        key",
         "    if False:\n        key",
     ),
-    in_core("all calls share the allowed attempts", "pagination", "    attempt.attempts_before = attempt.number\n", ""),
-    in_core("the delay between calls is left out", "pagination", "    if rule.delay_seconds:\n", "    if False:\n"),
+    in_core(
+        "all calls share the allowed attempts",
+        "pagination",
+        "    attempt.attempts_before = attempt.number\n",
+        "",
+    ),
+    in_core(
+        "the delay between calls is left out",
+        "pagination",
+        "    if rule.delay_seconds:\n",
+        "    if False:\n",
+    ),
     in_core(
         "pages are merged into a list of lists",
         "pagination",
@@ -234,7 +263,9 @@ LOOP_MUTANTS = (
         "        if state is NodeStatus.PENDING:\n            self.queued[index] = None\n",
         "",
     ),
-    in_core("a rebuilt pagination starts over", "loop_state", "        calls=progress.calls,\n", ""),
+    in_core(
+        "a rebuilt pagination starts over", "loop_state", "        calls=progress.calls,\n", ""
+    ),
     in_engine(
         "timers of iterations are not set again",
         "recovery",
@@ -284,14 +315,21 @@ LOOP_MUTANTS = (
         "        if is_reference(output):\n            return await self._artifacts.get(read_reference(output).key)\n",
         "",
     ),
-    in_core("a single large output is merged as a reference", "pagination", " and _is_small(part)", ""),
+    in_core(
+        "a single large output is merged as a reference", "pagination", " and _is_small(part)", ""
+    ),
     in_engine(
         "large values of tasks are not loaded after a restart",
         "recovery",
         "    return list(missing_values)\n",
         "    return []\n",
     ),
-    in_core("large values are not loaded", "prefetch", "            job.wanted[key] = None\n", "            pass\n"),
+    in_core(
+        "large values are not loaded",
+        "prefetch",
+        "            job.wanted[key] = None\n",
+        "            pass\n",
+    ),
     in_core(
         "an outdated task that kills workers is not cancelled",
         "attempts",

@@ -25,7 +25,9 @@ class Mutant(Struct, frozen=True):
             source = file.read()
         count = source.count(self.snippet)
         if count != 1:
-            raise LookupError(f"{self.name}: the snippet occurs {count} times in {self.module}: {self.snippet}")
+            raise LookupError(
+                f"{self.name}: the snippet occurs {count} times in {self.module}: {self.snippet}"
+            )
         return source.replace(self.snippet, self.replacement)
 
 

@@ -80,7 +80,10 @@ SHARING_MUTANTS = tuple(
             ),
             in_engine("expired leases are never claimed", "leases", " or row.expired", ""),
             in_engine(
-                "engines keep more than their share of shards", "leases", "surplus = kept[fair:]", "surplus = kept[99:]"
+                "engines keep more than their share of shards",
+                "leases",
+                "surplus = kept[fair:]",
+                "surplus = kept[99:]",
             ),
             in_engine(
                 "a shard is released while a batch is in progress",

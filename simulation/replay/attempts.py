@@ -26,7 +26,10 @@ def dispatch(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: 
     if attempt != unit.attempt + 1:
         findings.report("I3", f"{describe(event)} is attempt {attempt} after {unit.attempt}")
     if event.parent_seq != unit.first_seq:
-        findings.report("I26", f"{describe(event)} links to event {event.parent_seq}, the first is {unit.first_seq}")
+        findings.report(
+            "I26",
+            f"{describe(event)} links to event {event.parent_seq}, the first is {unit.first_seq}",
+        )
     is_loop_itself = unit.index is None and unit.plan.loop is not None
     allowed = 1 if is_loop_itself else unit.plan.on_error.attempts_max
     if attempt - unit.attempts_before > allowed:
@@ -66,7 +69,9 @@ def start(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     unit.worker_id = data_of(event).get("worker_id")
 
 
-def retry_or_request_next(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Event) -> None:
+def retry_or_request_next(
+    findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Event
+) -> None:
     """Schedule another attempt, by the rule for errors or the rule for responses."""
     check_attempt(findings, unit, event)
     meta: dict[str, Any] = {}
@@ -90,7 +95,9 @@ def _retry(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Ev
     least = _declared_delay(rule, made, error.get("retry_after_seconds") or 0.0)
     most = least * (1 + rule.jitter)
     if not least - _DELAY_SLACK <= delay <= most + _DELAY_SLACK:
-        findings.report("I23", f"{describe(event)} waits {delay} s; declared: {least} s, jitter {rule.jitter}")
+        findings.report(
+            "I23", f"{describe(event)} waits {delay} s; declared: {least} s, jitter {rule.jitter}"
+        )
     if rule.when is None and not error.get("retryable", True):
         findings.report("I3", f"{describe(event)} although its error is not retryable")
     unit.error = error
@@ -105,10 +112,15 @@ def _request_next(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     unit.answers.append(unit.attempt)
     made = len(unit.answers)
     if made >= rule.calls_max or data.get("calls") != made:
-        findings.report("I3", f"{describe(event)} follows call {data.get('calls')}; it is {made} of {rule.calls_max}")
+        findings.report(
+            "I3",
+            f"{describe(event)} follows call {data.get('calls')}; it is {made} of {rule.calls_max}",
+        )
     delay = data.get("delay_seconds")
     if delay != rule.delay_seconds:
-        findings.report("I23", f"{describe(event)} waits {delay} s; declared: {rule.delay_seconds} s")
+        findings.report(
+            "I23", f"{describe(event)} waits {delay} s; declared: {rule.delay_seconds} s"
+        )
     unit.attempts_before = unit.attempt
     unit.losses = 0
     unit.due_at = event.at + round(rule.delay_seconds * MICROSECONDS)
@@ -120,9 +132,13 @@ def end_pagination(findings: Findings, unit: ReplayedUnit, event: Event) -> None
     unit.answers.append(unit.attempt)
     made = len(unit.answers)
     if rule is None or data.get("total_attempts") != made:
-        findings.report("I3", f"{describe(event)} counts {data.get('total_attempts')} calls, there were {made}")
+        findings.report(
+            "I3", f"{describe(event)} counts {data.get('total_attempts')} calls, there were {made}"
+        )
     elif data.get("is_exhausted") and made != rule.calls_max:
-        findings.report("I3", f"{describe(event)} after {made} calls, {rule.calls_max} were allowed")
+        findings.report(
+            "I3", f"{describe(event)} after {made} calls, {rule.calls_max} were allowed"
+        )
     unit.is_merging = unit.is_answered = True
 
 
@@ -151,13 +167,24 @@ def fail(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Even
     if is_retryable and rule.when is None and made < rule.attempts_max:
         findings.report("I3", f"{describe(event)} after {made} of {rule.attempts_max} attempts")
     if kind == "worker_lost" and unit.losses <= unit.plan.redeliveries_max:
-        findings.report("I3", f"{describe(event)} after {unit.losses} of {unit.plan.redeliveries_max} allowed losses")
+        findings.report(
+            "I3",
+            f"{describe(event)} after {unit.losses} of {unit.plan.redeliveries_max} allowed losses",
+        )
 
 
-def _check_timeout(findings: Findings, unit: ReplayedUnit, event: Event, error: dict[str, Any]) -> None:
+def _check_timeout(
+    findings: Findings, unit: ReplayedUnit, event: Event, error: dict[str, Any]
+) -> None:
     """Check that the core gave up no attempt before its timeout, counted from its last start."""
-    if error.get("type") == "timeout" and error.get("without_result") and unit.started_at is not None:
-        due_at = unit.started_at + round((unit.plan.timeout_seconds + _TIMEOUT_GRACE_SECONDS) * MICROSECONDS)
+    if (
+        error.get("type") == "timeout"
+        and error.get("without_result")
+        and unit.started_at is not None
+    ):
+        due_at = unit.started_at + round(
+            (unit.plan.timeout_seconds + _TIMEOUT_GRACE_SECONDS) * MICROSECONDS
+        )
         findings.check_due(event, due_at, "the timeout of its attempt")
 
 
@@ -165,7 +192,9 @@ def check_attempt(findings: Findings, unit: ReplayedUnit, event: Event) -> None:
     """Report an event that is not about the dispatched attempt."""
     attempt = data_of(event).get("attempt_number")
     if attempt != unit.attempt:
-        findings.report("I6", f"{describe(event)} is about attempt {attempt}, dispatched was {unit.attempt}")
+        findings.report(
+            "I6", f"{describe(event)} is about attempt {attempt}, dispatched was {unit.attempt}"
+        )
 
 
 def _record_failure(node: ReplayedNode, unit: ReplayedUnit, error: dict[str, Any]) -> None:
@@ -179,4 +208,7 @@ def _declared_delay(rule: RetryOnError, attempts_made: int, retry_after_seconds:
         Backoff.LINEAR: float(attempts_made),
         Backoff.EXPONENTIAL: rule.multiplier ** (attempts_made - 1),
     }
-    return min(max(rule.initial_delay_seconds * growth[rule.backoff], retry_after_seconds), rule.max_delay_seconds)
+    return min(
+        max(rule.initial_delay_seconds * growth[rule.backoff], retry_after_seconds),
+        rule.max_delay_seconds,
+    )

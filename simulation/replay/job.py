@@ -8,7 +8,15 @@ from typing import Any
 
 from simulation.history import JobHistory, Violation
 from simulation.replay import attempts, loops
-from simulation.replay.state import OUT, UNFINISHED, Findings, ReplayedNode, ReplayedUnit, data_of, describe
+from simulation.replay.state import (
+    OUT,
+    UNFINISHED,
+    Findings,
+    ReplayedNode,
+    ReplayedUnit,
+    data_of,
+    describe,
+)
 from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
@@ -48,7 +56,9 @@ class ReplayedJob:
     def __init__(self, history: JobHistory, *, clocks_steady: bool = True) -> None:
         self.plan: Plan = history.plan
         self.nodes = {node.id: ReplayedNode(node) for node in self.plan.nodes}
-        self._start_nodes = [node for node in self.nodes.values() if node.plan.kind is NodeKind.START]
+        self._start_nodes = [
+            node for node in self.nodes.values() if node.plan.kind is NodeKind.START
+        ]
         self.status = "new"
         self.round = 0
         self.seq = 0
@@ -79,14 +89,19 @@ class ReplayedJob:
         if self.begun_at is None:
             self.begun_at = event.at
         if event.type not in REPLAYED:
-            self.report("I1", f"{describe(event)} has no rule in the replay; add its type to simulation/replay/job.py")
+            self.report(
+                "I1",
+                f"{describe(event)} has no rule in the replay; add its type to simulation/replay/job.py",
+            )
             return
         if event.type in _JOB_MOVES:
             self._apply_to_job(event)
             return
         node = self.nodes.get(event.node_id or "")
         if node is None:
-            self.report("I1", f"event {event.seq} ({event.type}) is about an unknown node {event.node_id!r}")
+            self.report(
+                "I1", f"event {event.seq} ({event.type}) is about an unknown node {event.node_id!r}"
+            )
         elif event.type not in _WITHOUT_EFFECT:
             self._apply_to_node(node, event)
 
@@ -94,7 +109,9 @@ class ReplayedJob:
         if self.status in ("completed", "failed", "cancelled"):
             self.report("I12", f"{describe(event)} after the job was {self.status}")
         self._complete_start_nodes(event)
-        if event.type.startswith("iteration_") or (event.type in _OF_BOTH and event.index is not None):
+        if event.type.startswith("iteration_") or (
+            event.type in _OF_BOTH and event.index is not None
+        ):
             loops.apply(self.findings, node, event)
         elif event.type == "iterator_started":
             loops.begin(self.findings, node, event)
@@ -138,7 +155,9 @@ class ReplayedJob:
         self.started_at = self.started_at or event.at
         self.begun_at = event.at
         if data.get("round") != self.round:
-            self.report("I3", f"{describe(event)} says round {data.get('round')}, it is {self.round}")
+            self.report(
+                "I3", f"{describe(event)} says round {data.get('round')}, it is {self.round}"
+            )
         retried = set(data.get("nodes", ()))
         for node_id, node in self.nodes.items():
             if _must_be_retried(node) and node_id not in retried:
@@ -206,12 +225,19 @@ class ReplayedJob:
         unmet = [parent.plan.id for parent in parents if not parent.is_accepting]
         if unmet:
             self.report("I8", f"{describe(event)} before its dependencies {unmet} were met")
-        if node.plan.kind is NodeKind.TASK and not node.plan.run_if_skipped and _all_skipped(parents):
+        if (
+            node.plan.kind is NodeKind.TASK
+            and not node.plan.run_if_skipped
+            and _all_skipped(parents)
+        ):
             self.report("I11", f"{describe(event)} although every dependency was skipped")
 
     def _parents(self, node: ReplayedUnit) -> list[ReplayedUnit]:
         plan = self.plan
-        return [self.nodes[plan.nodes[parent].id].own for parent in plan.parents[plan.index[node.plan.id]]]
+        return [
+            self.nodes[plan.nodes[parent].id].own
+            for parent in plan.parents[plan.index[node.plan.id]]
+        ]
 
     def _skip(self, node: ReplayedUnit, event: Event) -> None:
         node.skip_reason = data_of(event).get("reason")
@@ -230,7 +256,9 @@ class ReplayedJob:
         if own.error.get("type") == "upstream_failed":
             own.attempt = data.get("attempt_number", own.attempt)
             if before in ("dispatched", "running", "waiting"):
-                self.report("I8", f"{describe(event)} in state {before}, when its dependencies were met")
+                self.report(
+                    "I8", f"{describe(event)} in state {before}, when its dependencies were met"
+                )
             return
         if self.plan.fail_fast and not node.plan.allow_failure:
             self._failed_by = node.plan.id
@@ -241,9 +269,13 @@ class ReplayedJob:
 
     def _check_end(self, event: Event) -> None:
         """Check that the end of the job follows from the ends of its nodes."""
-        unfinished = sorted(name for name, node in self.nodes.items() if node.own.state in UNFINISHED)
+        unfinished = sorted(
+            name for name, node in self.nodes.items() if node.own.state in UNFINISHED
+        )
         if event.type != "job_cancelled":
-            unfinished = [name for name in unfinished if self.nodes[name].plan.kind is not NodeKind.START]
+            unfinished = [
+                name for name in unfinished if self.nodes[name].plan.kind is not NodeKind.START
+            ]
         if unfinished:
             self.report("I13", f"{describe(event)} while {unfinished} have not ended")
         if event.type == "job_completed":
@@ -252,7 +284,9 @@ class ReplayedJob:
             self._check_failure(event)
 
     def _check_completion(self, event: Event) -> None:
-        ended = {name: node.own for name, node in self.nodes.items() if node.own.state not in UNFINISHED}
+        ended = {
+            name: node.own for name, node in self.nodes.items() if node.own.state not in UNFINISHED
+        }
         not_completed = [name for name, node in ended.items() if not node.is_accepting]
         if not_completed:
             self.report("I13", f"{describe(event)} although {not_completed} did not complete")
@@ -260,16 +294,24 @@ class ReplayedJob:
     def _check_failure(self, event: Event) -> None:
         error: dict[str, Any] = self.error or {}
         cause = error.get("node_id")
-        if cause is None and error.get("type") == "timeout" and self.plan.timeout_seconds is not None:
+        if (
+            cause is None
+            and error.get("type") == "timeout"
+            and self.plan.timeout_seconds is not None
+        ):
             due_at = (self.begun_at or 0) + round(self.plan.timeout_seconds * MICROSECONDS)
             self.findings.check_due(event, due_at, "the job's timeout")
             return
         failed = {name for name, node in self.nodes.items() if _failed_hard(node)}
         if cause not in failed:
-            self.report("I13", f"{describe(event)} because of {cause!r}, failed are {sorted(failed)}")
+            self.report(
+                "I13", f"{describe(event)} because of {cause!r}, failed are {sorted(failed)}"
+            )
         cancelled = [name for name, node in self.nodes.items() if node.own.state == "cancelled"]
         if cancelled and not self.plan.fail_fast:
-            self.report("I13", f"{describe(event)} and cancelled {cancelled}, although fail_fast is off")
+            self.report(
+                "I13", f"{describe(event)} and cancelled {cancelled}, although fail_fast is off"
+            )
         self._check_downstream(event, failed)
 
     def _check_downstream(self, event: Event, failed: set[str]) -> None:
@@ -277,9 +319,15 @@ class ReplayedJob:
         downstream = _downstream(self.plan, causes)
         for name, node in self.nodes.items():
             if _is_upstream_failure(node) and name not in downstream:
-                self.report("I13", f"{describe(event)}: {name} is upstream_failed, but no upstream node failed")
+                self.report(
+                    "I13",
+                    f"{describe(event)}: {name} is upstream_failed, but no upstream node failed",
+                )
             if name in downstream and node.own.state == "cancelled":
-                self.report("I13", f"{describe(event)}: {name} is cancelled, although an upstream node failed")
+                self.report(
+                    "I13",
+                    f"{describe(event)}: {name} is cancelled, although an upstream node failed",
+                )
 
 
 def _failed_hard(node: ReplayedNode) -> bool:

@@ -39,20 +39,27 @@ def begin(findings: Findings, node: ReplayedNode, event: Event) -> None:
         findings.report("I1", f"{describe(event)} in state {node.own.state} with the loop {plan}")
         return
     declared = (plan.element, plan.mode, plan.window, plan.chunk_size)
-    recorded = tuple(data.get(name) for name in ("iterator_name", "mode", "concurrency", "chunk_size"))
+    recorded = tuple(
+        data.get(name) for name in ("iterator_name", "mode", "concurrency", "chunk_size")
+    )
     if recorded != declared:
         findings.report("I10", f"{describe(event)} says {recorded}, declared: {declared}")
     count, total = data.get("collection_size", -1), data.get("total_iterations", -1)
     if total != iteration_count(plan, count):
         chunks = f"chunks of {plan.chunk_size}"
-        findings.report("I10", f"{describe(event)} makes {total} iterations of {count} elements in {chunks}")
+        findings.report(
+            "I10", f"{describe(event)} makes {total} iterations of {count} elements in {chunks}"
+        )
     if node.loop is None:
         node.loop = ReplayedLoop(plan, total, node.attempts_of_iterations)
         return
     left = total - node.loop.count("completed", "skipped")
     if (total, left) != (node.loop.total, data.get("left")):
         expected = f"{left} of {node.loop.total}"
-        findings.report("I10", f"{describe(event)} resumes {data.get('left')} of {total} iterations, not {expected}")
+        findings.report(
+            "I10",
+            f"{describe(event)} resumes {data.get('left')} of {total} iterations, not {expected}",
+        )
 
 
 def iteration_count(plan: LoopPlan, elements: int) -> int:
@@ -67,20 +74,26 @@ def apply(findings: Findings, node: ReplayedNode, event: Event) -> None:
     loop, index = node.loop, event.index
     if loop is None or index is None or not 0 <= index < loop.total or node.own.state not in OUT:
         total = "no" if loop is None else loop.total
-        findings.report("I10", f"{describe(event)} in state {node.own.state} with {total} iterations")
+        findings.report(
+            "I10", f"{describe(event)} in state {node.own.state} with {total} iterations"
+        )
         return
     unit = loop.iterations.get(index)
     if unit is None:
         unit = loop.iterations[index] = ReplayedUnit(node.plan, index)
         unit.attempt = unit.attempts_before = loop.attempts_before
         if index != loop.begun:
-            findings.report("I10", f"{describe(event)} begins iteration {index}, the next one is {loop.begun}")
+            findings.report(
+                "I10", f"{describe(event)} begins iteration {index}, the next one is {loop.begun}"
+            )
         loop.begun = index + 1
     _move(findings, node, loop, unit, event)
     node.attempts_of_iterations = max(node.attempts_of_iterations, unit.attempt)
 
 
-def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
+def _move(
+    findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event
+) -> None:
     was_lost = event.type == "iteration_dispatched" and unit.was_just_lost and unit.state in OUT
     _check_move(findings, loop, unit, event, was_lost=was_lost)
     if event.type == "worker_lost":
@@ -102,7 +115,9 @@ def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: Repl
             attempts.end_pagination(findings, unit, event)
         case "iteration_completed":
             if before == "waiting" and not unit.is_merging:
-                findings.report("I1", f"{describe(event)} while the iteration waits for its next attempt")
+                findings.report(
+                    "I1", f"{describe(event)} while the iteration waits for its next attempt"
+                )
             attempts.complete(findings, unit, event)
         case "iteration_failed":
             attempts.fail(findings, node, unit, event)
@@ -116,22 +131,31 @@ def _move(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: Repl
         unit.finish(event)
 
 
-def _check_move(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event, *, was_lost: bool) -> None:
+def _check_move(
+    findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event, *, was_lost: bool
+) -> None:
     sources, _ = MOVES[event.type]
     if unit.state not in sources and not was_lost:
         findings.report("I1", f"{describe(event)} in state {unit.state}")
     if loop.failed_by is not None and event.type != "iteration_cancelled":
-        findings.report("I13", f"{describe(event)} after iteration {loop.failed_by.index} failed the loop")
+        findings.report(
+            "I13", f"{describe(event)} after iteration {loop.failed_by.index} failed the loop"
+        )
 
 
-def _dispatch(findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
+def _dispatch(
+    findings: Findings, node: ReplayedNode, loop: ReplayedLoop, unit: ReplayedUnit, event: Event
+) -> None:
     attempts.dispatch(findings, node, unit, event)
     if unit.attempt == loop.attempts_before + 1:
         # The first dispatch has no row of its own; it has the time of the loop's dispatch.
         unit.dispatched_at = node.own.dispatched_at
     out = loop.count(*OUT)
     if out > loop.plan.window:
-        findings.report("I17", f"{describe(event)} makes {out} iterations in flight, {loop.plan.window} are allowed")
+        findings.report(
+            "I17",
+            f"{describe(event)} makes {out} iterations in flight, {loop.plan.window} are allowed",
+        )
 
 
 def _check_order(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
@@ -140,7 +164,9 @@ def _check_order(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, eve
         return
     assert unit.index is not None
     unfinished = [
-        index for index, earlier in loop.iterations.items() if index < unit.index and earlier.state in UNFINISHED
+        index
+        for index, earlier in loop.iterations.items()
+        if index < unit.index and earlier.state in UNFINISHED
     ]
     if unfinished:
         findings.report("I10", f"{describe(event)} before {unfinished} of a sequential loop")
@@ -150,7 +176,9 @@ def close(findings: Findings, node: ReplayedNode, event: Event) -> None:
     """Record that all iterations have ended."""
     loop, data = node.loop, data_of(event)
     if loop is None or not loop.is_over or loop.failed_by is not None or node.own.state not in OUT:
-        findings.report("I10", f"{describe(event)} in state {node.own.state} before all iterations ended")
+        findings.report(
+            "I10", f"{describe(event)} in state {node.own.state} before all iterations ended"
+        )
         return
     succeeded = loop.count("completed")
     expected = {
@@ -187,7 +215,9 @@ def _check_failure(findings: Findings, node: ReplayedNode, event: Event) -> None
         return
     if loop.failed_by is not None:
         if kind != loop.failed_by.error.get("type"):
-            findings.report("I13", f"{describe(event)} with {kind}, unlike iteration {loop.failed_by.index}")
+            findings.report(
+                "I13", f"{describe(event)} with {kind}, unlike iteration {loop.failed_by.index}"
+            )
     elif kind == "timeout" and loop.plan.timeout_seconds is not None:
         due_at = (node.own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
         findings.check_due(event, due_at, "the loop's timeout")
@@ -202,7 +232,9 @@ def reset(node: ReplayedNode, *, is_new: bool) -> None:
         node.generation += 1
         if node.loop is not None and node.loop.begun:
             # Iterations that began and were skipped count too.
-            node.attempts_of_iterations = max(node.attempts_of_iterations, node.loop.attempts_before + 1)
+            node.attempts_of_iterations = max(
+                node.attempts_of_iterations, node.loop.attempts_before + 1
+            )
         node.loop = None
     elif node.loop is not None:
         node.loop.failed_by = None

@@ -43,7 +43,9 @@ class Embedded:
 
     async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
         """Store a checked definition that is already encoded, which takes a fraction of the memory."""
-        return await self.store.workflows.put(workflow_id, encoded, digest(encoded), self._clock.now())
+        return await self.store.workflows.put(
+            workflow_id, encoded, digest(encoded), self._clock.now()
+        )
 
     async def plan(self, workflow_id: str, version: int) -> Plan:
         """Return the plan of a version. WorkflowNotFound."""
@@ -61,7 +63,9 @@ class Embedded:
         request = SubmitRequest(workflow_id, input, version, idempotency_key)
         return (await self._jobs.submit(request)).job
 
-    async def submit_all(self, workflow_id: str, inputs: Sequence[dict[str, Any]]) -> Sequence[JobRecord]:
+    async def submit_all(
+        self, workflow_id: str, inputs: Sequence[dict[str, Any]]
+    ) -> Sequence[JobRecord]:
         """Start many jobs of the newest version in one transaction. InputInvalid: none is stored."""
         requests = [SubmitRequest(workflow_id, input) for input in inputs]
         return [result.job for result in await self._jobs.submit_all(requests)]
@@ -110,7 +114,11 @@ class Embedded:
         """Return the newest unfinished job of a workflow."""
         found: list[JobRecord] = []
         for status in (JobStatus.PENDING, JobStatus.RUNNING):
-            found.extend(await self.store.jobs.list(JobFilter(workflow_id=workflow_id, status=status, limit=1)))
+            found.extend(
+                await self.store.jobs.list(
+                    JobFilter(workflow_id=workflow_id, status=status, limit=1)
+                )
+            )
         return max(found, key=lambda job: (job.spec.created_at, job.spec.job_id), default=None)
 
     async def result(self, job_id: str, bytes_max: int = RESULT_BYTES_MAX) -> JobResult:
@@ -119,12 +127,16 @@ class Embedded:
 
 
 @asynccontextmanager
-async def open_embedded(settings: Settings, *, only_new_jobs: bool = False) -> AsyncGenerator[Embedded]:
+async def open_embedded(
+    settings: Settings, *, only_new_jobs: bool = False
+) -> AsyncGenerator[Embedded]:
     """Start an engine and a worker for all queues.
 
     With `only_new_jobs` the engine ignores unfinished jobs of earlier processes.
     """
-    async with open_process(settings, ALL_ROLES, queues=(ALL_QUEUES,), only_new_jobs=only_new_jobs) as process:
+    async with open_process(
+        settings, ALL_ROLES, queues=(ALL_QUEUES,), only_new_jobs=only_new_jobs
+    ) as process:
         yield Embedded(process)
 
 

@@ -97,7 +97,9 @@ def _open_lock(database: Path) -> TextIO:
         database.parent.mkdir(parents=True, exist_ok=True)
         return Path(f"{database}.lock").open("a+", encoding="utf-8")
     except OSError as error:
-        raise StoreUnavailable(f"cannot use the database {database}: {error.strerror}; use another file") from None
+        raise StoreUnavailable(
+            f"cannot use the database {database}: {error.strerror}; use another file"
+        ) from None
 
 
 async def open_store(settings: Settings, clock: Clock) -> Store:
@@ -110,7 +112,9 @@ async def open_store(settings: Settings, clock: Clock) -> Store:
         from windlass.stores.postgres.store import PostgresStore
     except ImportError as error:
         raise postgres_driver_missing(error) from None
-    return await PostgresStore.open(settings.database_url, clock, connections_max=settings.postgres.connections_max)
+    return await PostgresStore.open(
+        settings.database_url, clock, connections_max=settings.postgres.connections_max
+    )
 
 
 async def open_broker(settings: Settings, clock: Clock) -> Broker:
@@ -163,7 +167,9 @@ def _default_artifacts(settings: Settings) -> Artifacts:
     return PostgresArtifacts(settings.database_url)
 
 
-def build_handlers(settings: Settings, connections: Connections | None = None) -> dict[str, Handler]:
+def build_handlers(
+    settings: Settings, connections: Connections | None = None
+) -> dict[str, Handler]:
     """Return the built-in handlers and those of the modules in `worker.imports`, by name. HandlerInvalid."""
     config = HandlerConfig(
         allow_private=settings.http.allow_private,
@@ -217,4 +223,6 @@ def compile_stored(stored: StoredWorkflow) -> Plan:
 
 def postgres_driver_missing(error: ImportError) -> StoreUnavailable:
     """Return the error for a missing PostgreSQL driver."""
-    return StoreUnavailable(f"package missing for PostgreSQL: {error}; run pip install 'windlass[postgres]'")
+    return StoreUnavailable(
+        f"package missing for PostgreSQL: {error}; run pip install 'windlass[postgres]'"
+    )

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
-from windlass.factory import POSTGRES_SCHEMES, is_shared, lock_database, postgres_driver_missing, sqlite_path
+from windlass.factory import (
+    POSTGRES_SCHEMES,
+    is_shared,
+    lock_database,
+    postgres_driver_missing,
+    sqlite_path,
+)
 from windlass.settings import Settings
 from windlass.stores.migrator import migrate_file
 
@@ -34,7 +40,9 @@ async def migrate_database(settings: Settings) -> int:
 async def copy_to_postgres(settings: Settings, target: str) -> "Sequence[CopiedTable]":
     """Copy the embedded database to an empty PostgreSQL database. StoreUnavailable, DatabaseInUse."""
     if not target.startswith(POSTGRES_SCHEMES):
-        raise StoreUnavailable(f"unsupported target of a copy: {target!r}; use a URL like postgresql://user@host/name")
+        raise StoreUnavailable(
+            f"unsupported target of a copy: {target!r}; use a URL like postgresql://user@host/name"
+        )
     try:
         # The driver is an extra.
         from windlass.stores.copy import copy_database

@@ -77,7 +77,11 @@ class Process(Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_process(
-    settings: Settings, roles: Roles, *, queues: Sequence[str] | None = None, only_new_jobs: bool = False
+    settings: Settings,
+    roles: Roles,
+    *,
+    queues: Sequence[str] | None = None,
+    only_new_jobs: bool = False,
 ) -> AsyncGenerator[Process]:
     """Start the parts that `roles` names; stop them in reverse order.
 
@@ -131,7 +135,9 @@ def _tune_interpreter() -> None:
     gc.set_threshold(*GC_THRESHOLDS)
 
 
-async def _open_parts(stack: AsyncExitStack, settings: Settings, roles: Roles, *, only_new_jobs: bool) -> Process:
+async def _open_parts(
+    stack: AsyncExitStack, settings: Settings, roles: Roles, *, only_new_jobs: bool
+) -> Process:
     clock = SystemClock()
     store = await open_store(settings, clock)
     stack.push_async_callback(store.close)
@@ -183,7 +189,9 @@ def _sharing(settings: Settings, roles: Roles) -> Sharing | None:
     return Sharing(settings.engine.shards, settings.engine.lease_seconds, owns=roles.engine)
 
 
-async def _start_worker(stack: AsyncExitStack, settings: Settings, process: Process, queues: Sequence[str]) -> None:
+async def _start_worker(
+    stack: AsyncExitStack, settings: Settings, process: Process, queues: Sequence[str]
+) -> None:
     logs = LogWriter(process.store.logs.append, process.clock)
     log_task = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, log_task)
@@ -196,11 +204,15 @@ async def _start_worker(stack: AsyncExitStack, settings: Settings, process: Proc
     stack.push_async_callback(_stop_worker, worker, worker_task, drain_seconds)
 
 
-def _build_worker(settings: Settings, process: Process, queues: Sequence[str], logs: LogWriter) -> Worker:
+def _build_worker(
+    settings: Settings, process: Process, queues: Sequence[str], logs: LogWriter
+) -> Worker:
     limits = settings.worker
     heartbeat: Heartbeat | None = None
     if is_shared(settings):
-        heartbeat = Heartbeat(lambda: open_broker(settings, process.clock), limits.heartbeat_seconds)
+        heartbeat = Heartbeat(
+            lambda: open_broker(settings, process.clock), limits.heartbeat_seconds
+        )
     return Worker(
         process.broker,
         process.handlers,
@@ -225,6 +237,8 @@ async def _close_logs(logs: LogWriter, log_task: "asyncio.Task[None]") -> None:
     await log_task
 
 
-async def _stop_worker(worker: Worker, worker_task: "asyncio.Task[None]", drain_seconds: float) -> None:
+async def _stop_worker(
+    worker: Worker, worker_task: "asyncio.Task[None]", drain_seconds: float
+) -> None:
     await worker.stop(drain_seconds)
     await worker_task

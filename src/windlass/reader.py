@@ -40,7 +40,9 @@ class Reader(Struct, frozen=True):
         """Return a job with its nodes and outputs; markers replace the outputs beyond `bytes_max`."""
         snapshot = await self.store.jobs.snapshot(job_id)
         plan = await self.plans.get(snapshot.job.spec.workflow_id, snapshot.job.spec.version)
-        values = await output_values(OutputReader(self.artifacts, bytes_max, bytes_max), snapshot.nodes)
+        values = await output_values(
+            OutputReader(self.artifacts, bytes_max, bytes_max), snapshot.nodes
+        )
         nodes = await node_views(self.store, plan, snapshot.nodes, values)
         return JobResult(snapshot.job, nodes, result_data(snapshot.nodes, values))
 

@@ -27,7 +27,9 @@ class SqliteSettings(Struct, frozen=True):
 
     synchronous: Annotated[
         Literal["full", "normal"],
-        Meta(description="`full` flushes every commit to disk; `normal` is faster, see Durability below"),
+        Meta(
+            description="`full` flushes every commit to disk; `normal` is faster, see Durability below"
+        ),
     ] = "full"
 
 
@@ -42,8 +44,12 @@ class PostgresSettings(Struct, frozen=True):
 class EngineSettings(Struct, frozen=True):
     """Engines."""
 
-    sweep_seconds: Annotated[Seconds, Meta(description="interval of the sweep for rows whose message was lost")] = 1.0
-    retention_days: Annotated[float, Meta(gt=0, le=36_500, description="how long finished jobs are kept")] = 7.0
+    sweep_seconds: Annotated[
+        Seconds, Meta(description="interval of the sweep for rows whose message was lost")
+    ] = 1.0
+    retention_days: Annotated[
+        float, Meta(gt=0, le=36_500, description="how long finished jobs are kept")
+    ] = 7.0
     shards: Annotated[
         int,
         Meta(
@@ -54,19 +60,30 @@ class EngineSettings(Struct, frozen=True):
         ),
     ] = 32
     lease_seconds: Annotated[
-        Seconds, Meta(description="duration of a shard lease; after it expires, another engine takes over")
+        Seconds,
+        Meta(description="duration of a shard lease; after it expires, another engine takes over"),
     ] = 3.0
     worker_timeout_seconds: Annotated[
         Seconds, Meta(description="a worker without a heartbeat for this long is lost")
     ] = 15.0
-    worker_check_seconds: Annotated[Seconds, Meta(description="interval of the check for lost workers")] = 1.0
+    worker_check_seconds: Annotated[
+        Seconds, Meta(description="interval of the check for lost workers")
+    ] = 1.0
     in_flight_check_seconds: Annotated[
-        Seconds, Meta(description="age of a task in flight before an engine checks that the queues still have it")
+        Seconds,
+        Meta(
+            description="age of a task in flight before an engine checks that the queues still have it"
+        ),
     ] = 30.0
-    run_heartbeat_seconds: Annotated[Seconds, Meta(description="interval of engine heartbeats for runs")] = 10.0
+    run_heartbeat_seconds: Annotated[
+        Seconds, Meta(description="interval of engine heartbeats for runs")
+    ] = 10.0
     run_heartbeats_missed_max: Annotated[
         int,
-        Meta(ge=0, description="missed heartbeats before runs are orphaned instead of adopted; `0` never orphans"),
+        Meta(
+            ge=0,
+            description="missed heartbeats before runs are orphaned instead of adopted; `0` never orphans",
+        ),
     ] = 360
 
 
@@ -85,9 +102,15 @@ class WorkerSettings(Struct, frozen=True):
     heartbeat_seconds: Annotated[Seconds, Meta(description="heartbeat interval")] = 5.0
     drain_seconds: Annotated[
         float,
-        Meta(ge=0, le=3_600, description="how long a stopping worker waits for its tasks before it hands them back"),
+        Meta(
+            ge=0,
+            le=3_600,
+            description="how long a stopping worker waits for its tasks before it hands them back",
+        ),
     ] = 30.0
-    imports: Annotated[list[str], Meta(description="modules that declare handlers; also `--import`")] = []
+    imports: Annotated[
+        list[str], Meta(description="modules that declare handlers; also `--import`")
+    ] = []
     queues: Annotated[
         list[str],
         Meta(
@@ -123,12 +146,14 @@ class ArtifactSettings(Struct, frozen=True):
         | None,
         Meta(
             description="where outputs above 256 KiB are stored: `file:///…` or `s3://bucket/prefix`",
-            extra={"default": "the directory `artifacts` next to the SQLite file, or the PostgreSQL database"},
+            extra={
+                "default": "the directory `artifacts` next to the SQLite file, or the PostgreSQL database"
+            },
         ),
     ] = None
-    bytes_max: Annotated[int, Meta(ge=1024, le=ARTIFACT_BYTES_LIMIT, description="the largest output, in bytes")] = (
-        64 * 1024 * 1024
-    )
+    bytes_max: Annotated[
+        int, Meta(ge=1024, le=ARTIFACT_BYTES_LIMIT, description="the largest output, in bytes")
+    ] = 64 * 1024 * 1024
 
 
 class SinkSettings(Struct, frozen=True):
@@ -148,10 +173,18 @@ class LlmSettings(Struct, frozen=True):
     """Defaults of `llm` nodes."""
 
     base_url: Annotated[
-        Annotated[str, Meta(pattern=whole(r"https?://[^\s?#]+"), extra={"form": "a URL like https://host/v1"})] | None,
-        Meta(description="the server for `llm` nodes without a `base_url`, such as `https://host/v1`"),
+        Annotated[
+            str,
+            Meta(pattern=whole(r"https?://[^\s?#]+"), extra={"form": "a URL like https://host/v1"}),
+        ]
+        | None,
+        Meta(
+            description="the server for `llm` nodes without a `base_url`, such as `https://host/v1`"
+        ),
     ] = None
-    api_key: Annotated[FilePath | None, Meta(description="its key; sent only to that server")] = None
+    api_key: Annotated[FilePath | None, Meta(description="its key; sent only to that server")] = (
+        None
+    )
 
 
 class ContainerSettings(Struct, frozen=True):
@@ -200,10 +233,16 @@ class KubernetesSettings(Struct, frozen=True):
         Meta(description="the context in that file", extra={"default": "its current context"}),
     ] = None
     # A node with its own pod spec has every permission that the namespace grants.
-    allow_pod_spec: Annotated[bool, Meta(description="whether nodes may set a whole `pod_spec`")] = False
+    allow_pod_spec: Annotated[
+        bool, Meta(description="whether nodes may set a whole `pod_spec`")
+    ] = False
     allow_root: Annotated[bool, Meta(description="whether containers may run as root")] = False
-    service_accounts: Annotated[list[str], Meta(description="service accounts that nodes may use")] = []
-    start_timeout_seconds: Annotated[Seconds, Meta(description="how long a container may take to start")] = 120.0
+    service_accounts: Annotated[
+        list[str], Meta(description="service accounts that nodes may use")
+    ] = []
+    start_timeout_seconds: Annotated[
+        Seconds, Meta(description="how long a container may take to start")
+    ] = 120.0
     # Another worker may have to read the Job's result if this one dies before it has reported.
     ttl_seconds: Annotated[
         int,
@@ -214,17 +253,26 @@ class KubernetesSettings(Struct, frozen=True):
         ),
     ] = 600
     requests_per_second: Annotated[
-        float, Meta(ge=0.1, le=10_000, description="rate limit of a worker's requests to the API server")
+        float,
+        Meta(ge=0.1, le=10_000, description="rate limit of a worker's requests to the API server"),
     ] = 20.0
-    requests_burst: Annotated[Count, Meta(description="requests that may exceed the rate at once")] = 40
+    requests_burst: Annotated[
+        Count, Meta(description="requests that may exceed the rate at once")
+    ] = 40
     log_bytes_max: Annotated[
         int, Meta(ge=1024, le=64 * 1024 * 1024, description="how much of a container's log is kept")
     ] = 1024 * 1024
     reconcile_seconds: Annotated[
-        int, Meta(ge=1, le=3_600, description="interval of the comparison of watched pods with the list")
+        int,
+        Meta(
+            ge=1, le=3_600, description="interval of the comparison of watched pods with the list"
+        ),
     ] = 60
     orphan_seconds: Annotated[
-        int, Meta(ge=300, le=604_800, description="Jobs that no worker followed for this long are deleted")
+        int,
+        Meta(
+            ge=300, le=604_800, description="Jobs that no worker followed for this long are deleted"
+        ),
     ] = 3600
 
 
@@ -232,15 +280,26 @@ class ServerSettings(Struct, frozen=True):
     """The API server, and where commands find it."""
 
     url: Annotated[
-        Annotated[str, Meta(pattern=whole(r"https?://[^/\s]+/?"), extra={"form": "a URL like http://127.0.0.1:8470"})]
+        Annotated[
+            str,
+            Meta(
+                pattern=whole(r"https?://[^/\s]+/?"),
+                extra={"form": "a URL like http://127.0.0.1:8470"},
+            ),
+        ]
         | None,
-        Meta(description="the server that commands use, such as `http://127.0.0.1:8470`; also `--server`"),
+        Meta(
+            description="the server that commands use, such as `http://127.0.0.1:8470`; also `--server`"
+        ),
     ] = None
-    host: Annotated[str, Meta(min_length=1, max_length=255, description="listen address of `dev` and `server`")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, Meta(min_length=1, max_length=255, description="listen address of `dev` and `server`")
+    ] = "127.0.0.1"
     port: Annotated[
-        int, Meta(ge=0, le=65_535, description="listen port of `dev` and `server`; 0 selects a free port")
+        int,
+        Meta(
+            ge=0, le=65_535, description="listen port of `dev` and `server`; 0 selects a free port"
+        ),
     ] = 8470
     allowed_hosts: Annotated[
         list[str],
@@ -257,7 +316,10 @@ class ServerSettings(Struct, frozen=True):
         ),
     ] = False
     drain_seconds: Annotated[
-        int, Meta(ge=0, le=3_600, description="how long requests may take to finish when the server stops")
+        int,
+        Meta(
+            ge=0, le=3_600, description="how long requests may take to finish when the server stops"
+        ),
     ] = 5
 
 
@@ -272,8 +334,16 @@ class Settings(Struct, frozen=True):
         ),
     ] = "sqlite:///.windlass/windlass.db"
     redis_url: Annotated[
-        Annotated[str, Meta(pattern=r"^(redis|rediss|unix)://", extra={"form": "a URL like redis://host:6379"})] | None,
-        Meta(description="the broker for processes on PostgreSQL; without it PostgreSQL is also the broker"),
+        Annotated[
+            str,
+            Meta(
+                pattern=r"^(redis|rediss|unix)://", extra={"form": "a URL like redis://host:6379"}
+            ),
+        ]
+        | None,
+        Meta(
+            description="the broker for processes on PostgreSQL; without it PostgreSQL is also the broker"
+        ),
     ] = None
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
@@ -288,10 +358,13 @@ class Settings(Struct, frozen=True):
     server: ServerSettings = ServerSettings()
     connections: Annotated[
         dict[str, str],
-        Meta(description="a named database for SQL nodes and sinks: `postgresql://…` or `sqlite:///path`"),
+        Meta(
+            description="a named database for SQL nodes and sinks: `postgresql://…` or `sqlite:///path`"
+        ),
     ] = {}
     secrets: Annotated[
-        dict[str, str], Meta(description="a secret for signing webhooks, by the name that workflows use")
+        dict[str, str],
+        Meta(description="a secret for signing webhooks, by the name that workflows use"),
     ] = {}
 
 

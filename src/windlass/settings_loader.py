@@ -62,7 +62,9 @@ def load_settings(
     environ: Mapping[str, str] | None = None,
 ) -> LoadedSettings:
     """Read all sources, as `read_settings` does. SettingsInvalid lists all problems of all of them."""
-    loaded = read_settings(flags, preset=preset, preset_origin=preset_origin, folder=folder, environ=environ)
+    loaded = read_settings(
+        flags, preset=preset, preset_origin=preset_origin, folder=folder, environ=environ
+    )
     if loaded.problems:
         raise SettingsInvalid(loaded.problems)
     return loaded
@@ -121,7 +123,9 @@ def _from_file(path: Path, problems: list[Problem]) -> list[EffectiveSetting]:
     if not path.is_file():
         return []
     if path.stat().st_size > FILE_BYTES_MAX:
-        problems.append(Problem(path=path.name, message=f"file too large: more than {FILE_BYTES_MAX} bytes"))
+        problems.append(
+            Problem(path=path.name, message=f"file too large: more than {FILE_BYTES_MAX} bytes")
+        )
         return []
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -222,7 +226,9 @@ def _nested(values: Iterable[EffectiveSetting]) -> dict[str, object]:
     return {**plain, **tables}
 
 
-def _effective(settings: Settings, given: Mapping[str, EffectiveSetting]) -> Iterator[EffectiveSetting]:
+def _effective(
+    settings: Settings, given: Mapping[str, EffectiveSetting]
+) -> Iterator[EffectiveSetting]:
     """Yield every effective value in the order of declaration."""
     document = _table(msgspec.to_builtins(settings))
     for key, declaration in declarations().items():

@@ -39,7 +39,9 @@ class Deployment:
 
 
 @asynccontextmanager
-async def deployed(dialect: str, folder: Path, request: pytest.FixtureRequest) -> AsyncIterator[Deployment]:
+async def deployed(
+    dialect: str, folder: Path, request: pytest.FixtureRequest
+) -> AsyncIterator[Deployment]:
     """Start a deployment on a new database of a dialect."""
     flags: dict[str, object] = {"database_url": f"sqlite:///{folder}/windlass.db"}
     if dialect == "postgres":

@@ -45,12 +45,17 @@ nodes:
 class System:
     """Store, broker, engine, worker and application in one process."""
 
-    def __init__(self, store: SqliteStore, handlers: Mapping[str, Handler], chance: int, **settings: Any) -> None:
+    def __init__(
+        self, store: SqliteStore, handlers: Mapping[str, Handler], chance: int, **settings: Any
+    ) -> None:
         self.store = store
         self.handlers = handlers
         self.clock = SystemClock()
         self.broker = MemoryBroker(self.clock)
-        plans = Plans(store, lambda stored: compile_plan(definition_from_json(stored.definition), stored.version))
+        plans = Plans(
+            store,
+            lambda stored: compile_plan(definition_from_json(stored.definition), stored.version),
+        )
         self.artifacts = MemoryArtifacts()
         self.engine = Engine(
             store=store,
@@ -128,12 +133,16 @@ class System:
         return response.json()
 
     async def submit(self, workflow_id: str = "chain", **fields: Any) -> str:
-        response = await self.client.post(f"{API}/jobs", json={"workflow_id": workflow_id, **fields})
+        response = await self.client.post(
+            f"{API}/jobs", json={"workflow_id": workflow_id, **fields}
+        )
         assert response.status_code in (200, 201), response.text
         return response.json()["job_id"]
 
     async def ended(self, job_id: str) -> dict[str, Any]:
-        response = await self.client.get(f"{API}/jobs/{job_id}", params={"wait": ENDS, "nodes": "true"})
+        response = await self.client.get(
+            f"{API}/jobs/{job_id}", params={"wait": ENDS, "nodes": "true"}
+        )
         assert response.status_code == 200, response.text
         return response.json()
 
@@ -141,7 +150,9 @@ class System:
         """Wait until a node is dispatched."""
         with self.engine.jobs.subscribe(job_id) as changed:
             async with asyncio.timeout(10.0):
-                while (await self.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}")).json()["status"] != "dispatched":
+                while (await self.client.get(f"{API}/jobs/{job_id}/nodes/{node_id}")).json()[
+                    "status"
+                ] != "dispatched":
                     await changed.wait()
                     changed.clear()
 
@@ -153,7 +164,9 @@ async def listening(app: Starlette) -> AsyncIterator[str]:
         bound.bind(("127.0.0.1", 0))
         # Connections before the server is ready wait in the backlog.
         bound.listen()
-        config = uvicorn.Config(app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=5)
+        config = uvicorn.Config(
+            app, log_level="error", lifespan="off", access_log=False, timeout_graceful_shutdown=5
+        )
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([bound]))
         try:

@@ -42,13 +42,16 @@ async def test_routes_that_change_state_need_more_than_read(system: System) -> N
     weak = {
         route.name
         for route in routes(system)
-        if policy_of(route) in (Policy.READ, Policy.PUBLIC) and not (route.methods or set()) <= {"GET", "HEAD"}
+        if policy_of(route) in (Policy.READ, Policy.PUBLIC)
+        and not (route.methods or set()) <= {"GET", "HEAD"}
     }
 
     assert weak == {f"POST {API}/workflows/validate", f"POST {API}/hooks/{{workflow}}"}
 
 
-@pytest.mark.parametrize("route", [Route("/forgotten", lambda _: Response()), Mount("/files", Router())])
+@pytest.mark.parametrize(
+    "route", [Route("/forgotten", lambda _: Response()), Mount("/files", Router())]
+)
 async def test_an_application_with_a_route_without_policy_does_not_start(
     system: System, monkeypatch: pytest.MonkeyPatch, route: Route | Mount
 ) -> None:
@@ -76,8 +79,12 @@ async def test_health_lists_shards_and_workers(system: System, client: httpx2.As
     health = (await client.get("/health")).json()
 
     epoch = await system.store.leases.epoch(0)
-    assert health["shards"] == [{"shard": 0, "owner": "test", "epoch": epoch, "expired": False, "expires_at": None}]
-    assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [("inner", True)]
+    assert health["shards"] == [
+        {"shard": 0, "owner": "test", "epoch": epoch, "expired": False, "expires_at": None}
+    ]
+    assert [(worker["worker_id"], worker["alive"]) for worker in health["workers"]] == [
+        ("inner", True)
+    ]
 
 
 async def test_a_closing_process_is_live_but_not_ready(tmp_path: Path) -> None:
@@ -88,7 +95,9 @@ async def test_a_closing_process_is_live_but_not_ready(tmp_path: Path) -> None:
     assert (live.status_code, ready.status_code, ready.json()["status"]) == (200, 503, "degraded")
 
 
-async def test_a_process_without_its_database_is_not_ready(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_without_its_database_is_not_ready(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(_: object) -> None:
         raise StoreUnavailable("the disk is unavailable")
 
@@ -104,9 +113,9 @@ async def test_workers_are_listed(system: System, client: httpx2.AsyncClient) ->
     page = (await client.get(f"{API}/workers")).json()
 
     assert page["next_cursor"] is None
-    assert [(worker["worker_id"], worker["queues"], worker["running"]) for worker in page["items"]] == [
-        ("inner", ["*"], 0)
-    ]
+    assert [
+        (worker["worker_id"], worker["queues"], worker["running"]) for worker in page["items"]
+    ] == [("inner", ["*"], 0)]
 
 
 async def test_the_openapi_document_lists_every_route_with_its_policy(
@@ -119,7 +128,9 @@ async def test_the_openapi_document_lists_every_route_with_its_policy(
         for path, operations in described["paths"].items()
         for method, operation in operations.items()
     }
-    declared = {(next(iter((route.methods or set()) - {"HEAD"})), route.path) for route in routes(system)}
+    declared = {
+        (next(iter((route.methods or set()) - {"HEAD"})), route.path) for route in routes(system)
+    }
     assert found.keys() == declared
     assert described["openapi"].startswith("3.1")
     assert all(operation["x-policy"] in set(Policy) for operation in found.values())
@@ -127,7 +138,9 @@ async def test_the_openapi_document_lists_every_route_with_its_policy(
     assert openapi_document(system.app.routes, "0.0.0") == described
 
 
-async def test_patterns_in_the_openapi_document_have_only_syntax_of_json_schema(system: System) -> None:
+async def test_patterns_in_the_openapi_document_have_only_syntax_of_json_schema(
+    system: System,
+) -> None:
     described = json.dumps(openapi_document(system.app.routes, "0.0.0"), separators=(",", ":"))
 
     assert '"pattern":"^[A-Za-z0-9_-]{1,128}$"' in described
@@ -151,5 +164,9 @@ def _resolves(document: Any, reference: str) -> bool:
 
 
 def _bodies(operations: Iterable[dict[str, Any]]) -> list[dict[str, object]]:
-    contents = [operation["requestBody"]["content"] for operation in operations if "requestBody" in operation]
+    contents = [
+        operation["requestBody"]["content"]
+        for operation in operations
+        if "requestBody" in operation
+    ]
     return [body for content in contents for body in content.values()]

@@ -36,7 +36,11 @@ class Receiver:
 
     def __call__(self, request: Request) -> bytes:
         self.failures -= 1
-        return answer(503, '{"error": "not now"}') if self.failures >= 0 else answer(200, '{"taken": true}')
+        return (
+            answer(503, '{"error": "not now"}')
+            if self.failures >= 0
+            else answer(200, '{"taken": true}')
+        )
 
 
 @pytest.fixture
@@ -47,7 +51,9 @@ async def receiver() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path, receiver: Server) -> AsyncIterator[System]:
-    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
+    handlers = builtin_handlers(
+        HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    )
     async with System.running(tmp_path, handlers=handlers) as running:
         await running.deploy_text(NOTIFYING.format(url=receiver.url))
         yield running
@@ -55,7 +61,9 @@ async def system(tmp_path: Path, receiver: Server) -> AsyncIterator[System]:
 
 async def attempts(system: System, job_id: str, count: int) -> list[dict[str, Any]]:
     """Wait for a number of attempts of a job and return them, oldest first."""
-    page = await found(system, "/deliveries", lambda page: len(page["items"]) == count, job_id=job_id)
+    page = await found(
+        system, "/deliveries", lambda page: len(page["items"]) == count, job_id=job_id
+    )
     return page["items"][::-1]
 
 
@@ -71,9 +79,9 @@ async def test_all_attempts_of_a_delivery_are_recorded(system: System, receiver:
     ]  # fmt: skip
     assert {one["url"] for one in recorded} == {f"{receiver.url}/in"}
     assert recorded[0]["response"] == '{"error": "not now"}'
-    assert [Webhook(KEY).verify(request.body, request.headers)["data"] for request in receiver.requests] == [
-        {"n": 7}
-    ] * 4
+    assert [
+        Webhook(KEY).verify(request.body, request.headers)["data"] for request in receiver.requests
+    ] == [{"n": 7}] * 4
     assert len({request.headers["webhook-id"] for request in receiver.requests}) == 1
 
 
@@ -95,34 +103,51 @@ async def test_a_redelivery_has_the_same_webhook_id(
     assert (recorded["outcome"], recorded["workflow_id"]) == ("delivered", "notifying")
 
 
-async def test_recorded_deliveries_contain_no_secret(system: System, client: httpx2.AsyncClient) -> None:
+async def test_recorded_deliveries_contain_no_secret(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     await attempts(system, job_id, 4)
 
     shown = [
         (await client.get(f"{API}{path}")).text
-        for path in ("/deliveries", f"/jobs/{job_id}/events", f"/jobs/{job_id}?nodes=true", f"/jobs/{job_id}/logs")
+        for path in (
+            "/deliveries",
+            f"/jobs/{job_id}/events",
+            f"/jobs/{job_id}?nodes=true",
+            f"/jobs/{job_id}/logs",
+        )
     ]
 
     assert not any(KEY.removeprefix("whsec_") in text for text in shown)
     assert "hidden" not in shown[0]
 
 
-async def test_deliveries_are_filtered_and_paginated(system: System, client: httpx2.AsyncClient) -> None:
+async def test_deliveries_are_filtered_and_paginated(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     recorded = await attempts(system, job_id, 4)
 
-    failed = (await client.get(f"{API}/deliveries", params={"outcome": "failed", "workflow_id": "notifying"})).json()
+    failed = (
+        await client.get(
+            f"{API}/deliveries", params={"outcome": "failed", "workflow_id": "notifying"}
+        )
+    ).json()
     first = (await client.get(f"{API}/deliveries", params={"limit": 3})).json()
-    second = (await client.get(f"{API}/deliveries", params={"limit": 3, "cursor": first["next_cursor"]})).json()
+    second = (
+        await client.get(f"{API}/deliveries", params={"limit": 3, "cursor": first["next_cursor"]})
+    ).json()
 
     assert len(failed["items"]) == 3
     assert (first["items"] + second["items"])[::-1] == recorded
 
 
-async def test_a_delivery_can_be_shown_by_its_id(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_delivery_can_be_shown_by_its_id(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     job_id = await system.submit("notifying", input_data={"n": 7})
     await system.ended(job_id)
     one = (await attempts(system, job_id, 4))[0]
@@ -140,7 +165,9 @@ async def test_invalid_requests_for_deliveries_are_refused(
     assert (await client.request(method, f"{API}{path}")).status_code == status
 
 
-async def test_many_deliveries_at_once_are_all_recorded(system: System, client: httpx2.AsyncClient) -> None:
+async def test_many_deliveries_at_once_are_all_recorded(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     jobs = [await system.submit("notifying", input_data={"n": n}) for n in range(20)]
 
     ended = await asyncio.gather(*map(system.ended, jobs))

@@ -46,7 +46,9 @@ async def test_the_echo_workflow_is_run_by_a_worker_over_http(server: Server) ->
     )
     assert deployed.status_code == 201, deployed.text
 
-    created = await server.post("/jobs", {"workflow_id": "echo_test", "input_data": {"message": "hello"}}, 201)
+    created = await server.post(
+        "/jobs", {"workflow_id": "echo_test", "input_data": {"message": "hello"}}, 201
+    )
     job_id = created["job_id"]
     assert created["status"] == "pending"
 

@@ -32,16 +32,22 @@ nodes:
 """
 
 
-async def events(system: System, document: str, input_data: object = None, **query: str) -> list[dict[str, Any]]:
+async def events(
+    system: System, document: str, input_data: object = None, **query: str
+) -> list[dict[str, Any]]:
     deployed = await system.deploy_text(document)
     job_id = await system.submit(deployed["workflow_id"], input_data=input_data or {})
     await system.ended(job_id)
-    response = await system.client.get(f"{API}/jobs/{job_id}/events", params={"limit": "1000", **query})
+    response = await system.client.get(
+        f"{API}/jobs/{job_id}/events", params={"limit": "1000", **query}
+    )
     assert response.status_code == 200, response.text
     return response.json()["items"]
 
 
-def of(found: list[dict[str, Any]], event_type: str, node_id: str | None = None) -> list[dict[str, Any]]:
+def of(
+    found: list[dict[str, Any]], event_type: str, node_id: str | None = None
+) -> list[dict[str, Any]]:
     wanted = [event for event in found if event["event_type"] == event_type]
     return [event for event in wanted if node_id in (None, event["node_id"])]
 
@@ -81,7 +87,11 @@ async def test_events_of_the_job_itself_have_no_context(system: System) -> None:
 
 
 async def test_the_context_omits_credentials_and_large_values_of_the_input(system: System) -> None:
-    secret = {"db": {"password": "hunter2", "host": "h"}, "api_key": "k", "url": "https://me:pw@host/"}
+    secret = {
+        "db": {"password": "hunter2", "host": "h"},
+        "api_key": "k",
+        "url": "https://me:pw@host/",
+    }
 
     found = await events(system, STEPS, {**secret, "rows": ["r" * 100] * 200, "_own": 1})
 
@@ -101,8 +111,13 @@ async def test_the_context_can_be_omitted(system: System) -> None:
 
 
 async def test_the_context_contains_only_the_nearest_upstream_nodes(system: System) -> None:
-    chain = {f"n{at}": {"handler": "echo", "dependencies": [f"n{at - 1}"] if at else []} for at in range(STEPS_MAX + 9)}
-    found = await events(system, msgspec.json.encode({"workflow_id": "long", "nodes": chain}).decode())
+    chain = {
+        f"n{at}": {"handler": "echo", "dependencies": [f"n{at - 1}"] if at else []}
+        for at in range(STEPS_MAX + 9)
+    }
+    found = await events(
+        system, msgspec.json.encode({"workflow_id": "long", "nodes": chain}).decode()
+    )
 
     results = of(found, "node_ready", f"n{STEPS_MAX + 8}")[0]["context"]["_step_results"]
 
@@ -120,7 +135,9 @@ async def test_a_page_of_events_with_large_contexts_is_shortened(
     after: str | None = "0"
     pages = 0
     while after is not None:
-        page = (await system.client.get(f"{API}/jobs/{job_id}/events", params={"after": after})).json()
+        page = (
+            await system.client.get(f"{API}/jobs/{job_id}/events", params={"after": after})
+        ).json()
         seen += [event["seq"] for event in page["items"]]
         after = page["next_cursor"]
         pages += 1
@@ -164,7 +181,11 @@ async def test_the_meta_of_a_failed_attempt_has_its_error_and_the_retry(system: 
     first = of(found, "iteration_retrying")[0]
     retry, error = first["meta"]["retry"], first["meta"]["error"]
 
-    assert (retry["retry_type"], retry["max_attempts"], retry["will_retry"]) == ("on_error", 2, True)
+    assert (retry["retry_type"], retry["max_attempts"], retry["will_retry"]) == (
+        "on_error",
+        2,
+        True,
+    )
     assert retry["backoff_seconds"] == 0.01
     assert retry["scheduled_at"] > first["timestamp"]
     assert error == {"message": "m" * 500, "has_stack_trace": True, "failed_at": first["timestamp"]}
@@ -205,9 +226,19 @@ async def test_the_meta_of_a_completed_attempt_has_its_duration(system: System) 
 
 def test_stored_metadata_is_kept() -> None:
     node = NodePlan("each", loop=LoopPlan(compile_template("{{ input.items }}")))
-    event = Event(7, "iteration_completed", "each", 3, 1_000_000, None, Raw(b'{"execution":{"a":1},"own":[2]}'))
+    event = Event(
+        7,
+        "iteration_completed",
+        "each",
+        3,
+        1_000_000,
+        None,
+        Raw(b'{"execution":{"a":1},"own":[2]}'),
+    )
 
     meta = event_meta("j", event, node, None)
 
     assert meta is not None
-    assert bytes(meta).startswith(b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]')
+    assert bytes(meta).startswith(
+        b'{"execution":{"a":1,"completed_at":"1970-01-01T00:00:01.000000Z"},"own":[2]'
+    )

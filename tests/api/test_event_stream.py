@@ -20,7 +20,11 @@ class ParsedStream:
     def __init__(self, text: str) -> None:
         blocks = [block for block in text.split("\n\n") if block]
         self.comments = [block for block in blocks if block.startswith(":")]
-        fields = [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks if block[0] != ":"]
+        fields = [
+            dict(line.split(": ", 1) for line in block.split("\n"))
+            for block in blocks
+            if block[0] != ":"
+        ]
         self.ids = [int(one["id"]) for one in fields]
         self.types = [one["event"] for one in fields]
         self.data = [one["data"] for one in fields]
@@ -33,7 +37,9 @@ async def ended_job(system: System) -> str:
     return job_id
 
 
-async def test_a_stream_has_every_event_of_a_finished_job(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_stream_has_every_event_of_a_finished_job(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     job_id = await ended_job(system)
 
     read = ParsedStream((await client.get(f"{API}/jobs/{job_id}/events/stream")).text)
@@ -44,13 +50,17 @@ async def test_a_stream_has_every_event_of_a_finished_job(system: System, client
     assert (read.types[0], read.types[-1]) == ("job_created", "job_completed")
 
 
-async def test_a_stream_resumed_at_any_event_sends_each_once(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_stream_resumed_at_any_event_sends_each_once(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     job_id = await ended_job(system)
     count = len((await client.get(f"{API}/jobs/{job_id}/events")).json()["items"])
 
     rests: list[list[int]] = []
     for seen in range(count + 1):
-        response = await client.get(f"{API}/jobs/{job_id}/events/stream", headers={"last-event-id": str(seen)})
+        response = await client.get(
+            f"{API}/jobs/{job_id}/events/stream", headers={"last-event-id": str(seen)}
+        )
         rests.append(ParsedStream(response.text).ids)
 
     assert count > 10
@@ -85,7 +95,9 @@ async def _read_by_reconnecting(url: str, job_id: str, seen: list[int]) -> None:
     async with httpx2.AsyncClient(base_url=url, timeout=30.0) as client:
         while True:
             headers = {"last-event-id": str(seen[-1])} if seen else {}
-            async with client.stream("GET", f"{API}/jobs/{job_id}/events/stream", headers=headers) as response:
+            async with client.stream(
+                "GET", f"{API}/jobs/{job_id}/events/stream", headers=headers
+            ) as response:
                 if response.status_code == 204:
                     return
                 async for line in response.aiter_lines():
@@ -109,7 +121,9 @@ async def test_a_stream_is_live_and_ends_with_the_job(tmp_path: Path) -> None:
     assert read.ids == list(range(1, len(read.ids) + 1))
 
 
-async def test_an_idle_stream_sends_heartbeats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_stream_sends_heartbeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams, "HEARTBEAT_SECONDS", 0.01)
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
@@ -144,7 +158,9 @@ async def test_the_number_of_streams_is_limited(tmp_path: Path) -> None:
     assert response.headers["retry-after"] == "1"
 
 
-async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_reads_nothing_is_disconnected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_stream, "SEND_SECONDS_MAX", 0.05)
     async with System.running(tmp_path) as system:
         job_id = await ended_job(system)
@@ -169,7 +185,9 @@ async def test_a_client_that_reads_nothing_is_disconnected(tmp_path: Path, monke
 
 
 async def test_a_disconnected_client_frees_its_stream(tmp_path: Path) -> None:
-    async with System.running(tmp_path, worker=False, streams=ConcurrencyLimit(1, "streams")) as system:
+    async with System.running(
+        tmp_path, worker=False, streams=ConcurrencyLimit(1, "streams")
+    ) as system:
         await system.deploy()
         job_id = await system.submit()
         job = await system.store.jobs.get(job_id)
@@ -188,10 +206,14 @@ async def test_a_disconnected_client_frees_its_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", "9" * 16, "\u0661"])
-async def test_a_wrong_last_event_id_is_refused(system: System, client: httpx2.AsyncClient, given: str) -> None:
+async def test_a_wrong_last_event_id_is_refused(
+    system: System, client: httpx2.AsyncClient, given: str
+) -> None:
     job_id = await ended_job(system)
 
-    response = await client.get(f"{API}/jobs/{job_id}/events/stream", headers=[(b"last-event-id", given.encode())])
+    response = await client.get(
+        f"{API}/jobs/{job_id}/events/stream", headers=[(b"last-event-id", given.encode())]
+    )
 
     assert response.status_code == 422
 
@@ -199,7 +221,9 @@ async def test_a_wrong_last_event_id_is_refused(system: System, client: httpx2.A
 async def test_line_breaks_in_json_do_not_end_an_event() -> None:
     from msgspec import Raw
 
-    text = event_stream.format_event(7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}).decode()
+    text = event_stream.format_event(
+        7, "node_completed", {"output": Raw(b'{\n"a":\r\n1}')}
+    ).decode()
 
     assert text == 'id: 7\nevent: node_completed\ndata: {"output":{ "a":  1}}\n\n'
 
@@ -216,7 +240,9 @@ async def test_events_are_listed_page_by_page(system: System, client: httpx2.Asy
 async def _pages(client: httpx2.AsyncClient, job_id: str) -> AsyncIterator[dict[str, Any]]:
     after: str | None = "0"
     while after is not None:
-        page = (await client.get(f"{API}/jobs/{job_id}/events", params={"after": after, "limit": 4})).json()
+        page = (
+            await client.get(f"{API}/jobs/{job_id}/events", params={"after": after, "limit": 4})
+        ).json()
         for event in page["items"]:
             yield event
         after = page["next_cursor"]

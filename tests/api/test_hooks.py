@@ -34,7 +34,9 @@ async def system(tmp_path: Path) -> AsyncIterator[System]:
         yield running
 
 
-def signed(body: bytes, webhook_id: str = "msg_1", *, late: float = 0.0, key: str = KEY) -> dict[str, str]:
+def signed(
+    body: bytes, webhook_id: str = "msg_1", *, late: float = 0.0, key: str = KEY
+) -> dict[str, str]:
     at = datetime.now(UTC) - timedelta(seconds=late)
     return {
         "content-type": "application/json",
@@ -44,12 +46,16 @@ def signed(body: bytes, webhook_id: str = "msg_1", *, late: float = 0.0, key: st
     }
 
 
-async def sent(client: httpx2.AsyncClient, value: Any, path: str = HOOK, **options: Any) -> httpx2.Response:
+async def sent(
+    client: httpx2.AsyncClient, value: Any, path: str = HOOK, **options: Any
+) -> httpx2.Response:
     body = msgspec.json.encode(value)
     return await client.post(path, content=body, headers=signed(body, **options))
 
 
-async def test_a_signed_body_becomes_the_input_of_a_job(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_signed_body_becomes_the_input_of_a_job(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     response = await sent(client, {"order": 7})
 
     assert response.status_code == 201
@@ -106,8 +112,12 @@ async def test_a_webhook_signed_with_another_key_is_refused(client: httpx2.Async
     assert (response.status_code, response.json()["type"]) == (401, "urn:windlass:problem:unsigned")
 
 
-async def test_an_unsigned_webhook_is_refused_before_it_is_parsed(client: httpx2.AsyncClient) -> None:
-    response = await client.post(HOOK, content=b"not json", headers={"content-type": "application/json"})
+async def test_an_unsigned_webhook_is_refused_before_it_is_parsed(
+    client: httpx2.AsyncClient,
+) -> None:
+    response = await client.post(
+        HOOK, content=b"not json", headers={"content-type": "application/json"}
+    )
 
     assert response.status_code == 401
     assert (await client.get(f"{API}/jobs")).json()["items"] == []
@@ -126,7 +136,9 @@ async def test_a_body_over_the_limit_is_refused(client: httpx2.AsyncClient) -> N
 
 
 @pytest.mark.parametrize("workflow", ["chain", "absent"])
-async def test_a_webhook_for_a_workflow_without_hook_is_not_found(client: httpx2.AsyncClient, workflow: str) -> None:
+async def test_a_webhook_for_a_workflow_without_hook_is_not_found(
+    client: httpx2.AsyncClient, workflow: str
+) -> None:
     assert (await sent(client, {}, f"{API}/hooks/{workflow}")).status_code == 404
 
 

@@ -26,14 +26,18 @@ nodes:
 async def test_a_submit_returns_the_job(system: System, client: httpx2.AsyncClient) -> None:
     await system.deploy()
 
-    response = await client.post(f"{API}/jobs", json={"workflow_id": "chain", "input_data": {"message": "hello"}})
+    response = await client.post(
+        f"{API}/jobs", json={"workflow_id": "chain", "input_data": {"message": "hello"}}
+    )
 
     assert response.status_code == 201
     assert response.json()["status"] == "pending"
     assert response.headers["location"] == f"{API}/jobs/{response.json()['job_id']}"
 
 
-async def test_a_finished_job_shows_the_outputs_of_its_nodes(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_finished_job_shows_the_outputs_of_its_nodes(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     job_id = await system.submit(input_data={"message": "hello"}, priority=3)
 
@@ -61,7 +65,9 @@ async def test_long_polls_return_when_the_server_stops(tmp_path: Path) -> None:
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
         job_id = await system.submit()
-        waiting = asyncio.create_task(system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"}))
+        waiting = asyncio.create_task(
+            system.client.get(f"{API}/jobs/{job_id}", params={"wait": "60s"})
+        )
 
         system.state.closing.set()
 
@@ -92,16 +98,29 @@ async def test_nodes_are_listed_page_by_page(system: System, client: httpx2.Asyn
     await system.ended(job_id)
 
     first = (await client.get(f"{API}/jobs/{job_id}/nodes", params={"limit": 3})).json()
-    rest = (await client.get(f"{API}/jobs/{job_id}/nodes", params={"limit": 3, "cursor": first["next_cursor"]})).json()
+    rest = (
+        await client.get(
+            f"{API}/jobs/{job_id}/nodes", params={"limit": 3, "cursor": first["next_cursor"]}
+        )
+    ).json()
 
-    assert [node["node_id"] for node in first["items"] + rest["items"]] == ["start", "first", "second", "end"]
+    assert [node["node_id"] for node in first["items"] + rest["items"]] == [
+        "start",
+        "first",
+        "second",
+        "end",
+    ]
     assert rest["next_cursor"] is None
 
 
-async def test_an_invalid_input_is_refused_with_its_path(system: System, client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_input_is_refused_with_its_path(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy_text(WITH_INPUT)
 
-    response = await client.post(f"{API}/jobs", json={"workflow_id": "strict", "input_data": {"count": "three"}})
+    response = await client.post(
+        f"{API}/jobs", json={"workflow_id": "strict", "input_data": {"count": "three"}}
+    )
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["path"] == "count"
@@ -141,17 +160,23 @@ async def test_defaults_are_filled_in(system: System) -> None:
         ('{"workflow_id": "chain", "input_data": ' + '{"a":' * 5000 + "1" + "}" * 5000 + "}", 422),
     ],
 )
-async def test_a_wrong_submit_is_refused(system: System, client: httpx2.AsyncClient, body: str, status: int) -> None:
+async def test_a_wrong_submit_is_refused(
+    system: System, client: httpx2.AsyncClient, body: str, status: int
+) -> None:
     await system.deploy()
 
-    response = await client.post(f"{API}/jobs", content=body, headers={"content-type": "application/json"})
+    response = await client.post(
+        f"{API}/jobs", content=body, headers={"content-type": "application/json"}
+    )
 
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     assert response.json()["request_id"] == response.headers["x-request-id"]
 
 
-async def test_a_scheduled_job_waits_for_its_time(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_scheduled_job_waits_for_its_time(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     later = "2100-01-31T08:00:00.000000Z"
 
@@ -168,16 +193,22 @@ async def test_a_hundred_submits_of_one_key_are_one_job(system: System) -> None:
     await system.deploy()
     body = {"workflow_id": "chain", "input_data": {"n": 1}, "idempotency_key": "order-1"}
     async with system.new_client() as one, system.new_client() as other:
-        answers = await asyncio.gather(*(client.post(f"{API}/jobs", json=body) for client in (one, other) * 50))
+        answers = await asyncio.gather(
+            *(client.post(f"{API}/jobs", json=body) for client in (one, other) * 50)
+        )
 
     assert len({answer.json()["job_id"] for answer in answers}) == 1
     assert sorted(answer.status_code for answer in answers) == [200] * 99 + [201]
     assert len((await system.client.get(f"{API}/jobs")).json()["items"]) == 1
 
 
-async def test_the_idempotency_key_can_be_a_header(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_idempotency_key_can_be_a_header(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
-    first = await client.post(f"{API}/jobs", json={"workflow_id": "chain"}, headers={"idempotency-key": "k"})
+    first = await client.post(
+        f"{API}/jobs", json={"workflow_id": "chain"}, headers={"idempotency-key": "k"}
+    )
 
     again = await client.post(f"{API}/jobs", json={"workflow_id": "chain", "idempotency_key": "k"})
 
@@ -185,7 +216,9 @@ async def test_the_idempotency_key_can_be_a_header(system: System, client: httpx
     assert first.json()["job_id"] == again.json()["job_id"]
 
 
-async def test_a_header_and_a_field_that_differ_are_refused(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_header_and_a_field_that_differ_are_refused(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     body = {"workflow_id": "chain", "idempotency_key": "a"}
 
@@ -196,7 +229,12 @@ async def test_a_header_and_a_field_that_differ_are_refused(system: System, clie
 
 @pytest.mark.parametrize(
     "other",
-    [{"input_data": {"n": 2}}, {"version": 1}, {"priority": 1}, {"scheduled_at": "2030-01-31T08:00:00Z"}],
+    [
+        {"input_data": {"n": 2}},
+        {"version": 1},
+        {"priority": 1},
+        {"scheduled_at": "2030-01-31T08:00:00Z"},
+    ],
 )
 async def test_a_key_with_another_request_is_a_conflict(
     system: System, client: httpx2.AsyncClient, other: dict[str, Any]
@@ -211,7 +249,9 @@ async def test_a_key_with_another_request_is_a_conflict(
     assert response.json()["type"] == "urn:windlass:problem:idempotency-conflict"
 
 
-async def test_a_key_returns_its_job_after_a_new_version(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_key_returns_its_job_after_a_new_version(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy(mark=1)
     first = await client.post(f"{API}/jobs", json={"workflow_id": "chain", "idempotency_key": "k"})
     await system.deploy(mark=2)
@@ -224,7 +264,9 @@ async def test_a_key_returns_its_job_after_a_new_version(system: System, client:
 # Batches
 
 
-async def test_each_job_of_a_batch_has_its_own_result(system: System, client: httpx2.AsyncClient) -> None:
+async def test_each_job_of_a_batch_has_its_own_result(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     jobs = [
         {"workflow_id": "chain"},
@@ -236,7 +278,13 @@ async def test_each_job_of_a_batch_has_its_own_result(system: System, client: ht
 
     answers = (await client.post(f"{API}/jobs/batch", json={"jobs": jobs})).json()["jobs"]
 
-    assert [item["error"] and item["error"]["status"] for item in answers] == [None, 404, None, 409, None]
+    assert [item["error"] and item["error"]["status"] for item in answers] == [
+        None,
+        404,
+        None,
+        409,
+        None,
+    ]
     assert answers[2]["job_id"] == answers[4]["job_id"]
     assert len((await client.get(f"{API}/jobs")).json()["items"]) == 2
 
@@ -246,7 +294,9 @@ async def test_the_size_of_a_batch_is_limited(tmp_path: Path, count: int, status
     async with System.running(tmp_path, worker=False) as system:
         await system.deploy()
 
-        response = await system.client.post(f"{API}/jobs/batch", json={"jobs": [{"workflow_id": "chain"}] * count})
+        response = await system.client.post(
+            f"{API}/jobs/batch", json={"jobs": [{"workflow_id": "chain"}] * count}
+        )
 
     assert response.status_code == status
 
@@ -270,7 +320,9 @@ async def test_jobs_are_listed_newest_first_page_by_page(tmp_path: Path) -> None
     assert page["next_cursor"] is None
 
 
-async def test_jobs_are_found_by_workflow_and_status(system: System, client: httpx2.AsyncClient) -> None:
+async def test_jobs_are_found_by_workflow_and_status(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     await system.deploy_text(FAILING)
     good, bad = await system.submit(), await system.submit("failing")
@@ -297,7 +349,9 @@ async def test_jobs_are_found_by_workflow_and_status(system: System, client: htt
         "stat=failed",
     ],
 )
-async def test_a_wrong_parameter_is_refused_with_its_name(client: httpx2.AsyncClient, query: str) -> None:
+async def test_a_wrong_parameter_is_refused_with_its_name(
+    client: httpx2.AsyncClient, query: str
+) -> None:
     response = await client.get(f"{API}/jobs?{query}")
 
     assert response.status_code == 422
@@ -323,11 +377,15 @@ async def test_a_wait_is_limited(client: httpx2.AsyncClient, wait: str) -> None:
         ("POST", "/rerun"),
     ],
 )
-async def test_a_job_that_does_not_exist_is_not_found(client: httpx2.AsyncClient, method: str, path: str) -> None:
+async def test_a_job_that_does_not_exist_is_not_found(
+    client: httpx2.AsyncClient, method: str, path: str
+) -> None:
     assert (await client.request(method, f"{API}/jobs/absent{path}")).status_code == 404
 
 
-async def test_a_node_that_does_not_exist_is_not_found(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_node_that_does_not_exist_is_not_found(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     job_id = await system.submit()
 
@@ -342,7 +400,9 @@ async def test_a_job_is_cancelled_with_a_reason_and_stays_cancelled(tmp_path: Pa
         await system.deploy()
         job_id = await system.submit()
 
-        first = await system.client.post(f"{API}/jobs/{job_id}/cancel", json={"reason": "not needed"})
+        first = await system.client.post(
+            f"{API}/jobs/{job_id}/cancel", json={"reason": "not needed"}
+        )
         again = await system.client.post(f"{API}/jobs/{job_id}/cancel")
         events = (await system.client.get(f"{API}/jobs/{job_id}/events")).json()["items"]
 
@@ -360,11 +420,15 @@ async def test_a_retry_runs_only_failed_nodes(system: System, client: httpx2.Asy
     after = await system.ended(job_id)
 
     assert response.status_code == 200
-    attempts = [{node["node_id"]: node["attempt"] for node in job["nodes"]} for job in (before, after)]
+    attempts = [
+        {node["node_id"]: node["attempt"] for node in job["nodes"]} for job in (before, after)
+    ]
     assert attempts == [{"good": 1, "bad": 1}, {"good": 1, "bad": 2}]
 
 
-async def test_a_retry_from_a_node_runs_it_and_all_downstream_nodes(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_retry_from_a_node_runs_it_and_all_downstream_nodes(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     job_id = await system.submit()
     await system.ended(job_id)
@@ -386,7 +450,9 @@ async def test_an_impossible_retry_is_refused(system: System, client: httpx2.Asy
     assert (completed.status_code, nowhere.status_code) == (409, 404)
 
 
-async def test_a_rerun_is_a_new_job_of_the_same_version(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_rerun_is_a_new_job_of_the_same_version(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy(mark=1)
     job_id = await system.submit(input_data={"n": 1}, idempotency_key="k")
     await system.deploy(mark=2)

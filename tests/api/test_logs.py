@@ -93,7 +93,9 @@ async def written(server: Server, count: int) -> str:
     return job_id
 
 
-async def streamed(server: Server, job_id: str, headers: dict[str, str] | None = None, **query: Any) -> list[Any]:
+async def streamed(
+    server: Server, job_id: str, headers: dict[str, str] | None = None, **query: Any
+) -> list[Any]:
     """Return all lines of a log stream as (id, data)."""
     async with open_stream(server, job_id, headers, **query) as messages:
         return [message async for message in messages]
@@ -165,7 +167,9 @@ async def test_a_log_line_has_all_fields(server: Server) -> None:
 
 
 async def test_control_characters_are_escaped(server: Server) -> None:
-    job_id = await server.submit("one", text="\x1b[2Jbell\x07 \x9b one\ttab\nevent: forged\r\ndata: {}")
+    job_id = await server.submit(
+        "one", text="\x1b[2Jbell\x07 \x9b one\ttab\nevent: forged\r\ndata: {}"
+    )
     await server.ended(job_id)
 
     messages = [data["message"] for _, data in await streamed(server, job_id)]
@@ -275,7 +279,9 @@ async def test_a_complete_log_stream_answers_204(server: Server) -> None:
     ((log_id, _),) = await streamed(server, job_id)
     server.clock.jump(60)
 
-    answer = await server.client.get(f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": str(log_id)})
+    answer = await server.client.get(
+        f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": str(log_id)}
+    )
 
     assert answer.status_code == 204
 
@@ -307,7 +313,15 @@ async def test_the_log_of_an_unknown_job_is_not_found(server: Server, path: str)
 
 @pytest.mark.parametrize(
     "query",
-    [{"after": "-1"}, {"after": "x"}, {"limit": "0"}, {"limit": "1001"}, {"node": "../x"}, {"attempt": "a"}, {"no": 1}],
+    [
+        {"after": "-1"},
+        {"after": "x"},
+        {"limit": "0"},
+        {"limit": "1001"},
+        {"node": "../x"},
+        {"attempt": "a"},
+        {"no": 1},
+    ],
 )
 async def test_parameters_out_of_bounds_are_refused(server: Server, query: dict[str, Any]) -> None:
     job_id = await written(server, 0)
@@ -321,6 +335,8 @@ async def test_parameters_out_of_bounds_are_refused(server: Server, query: dict[
 async def test_an_invalid_last_event_id_is_refused(server: Server, given: str) -> None:
     job_id = await written(server, 0)
 
-    answer = await server.client.get(f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": given})
+    answer = await server.client.get(
+        f"/jobs/{job_id}/logs/stream", headers={"Last-Event-ID": given}
+    )
 
     assert answer.status_code == 422

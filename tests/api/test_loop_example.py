@@ -89,11 +89,15 @@ async def test_streamed_and_listed_events_are_the_same(client: Client, job_id: s
     assert [msgspec.structs.replace(event, context=msgspec.Raw()) for event in stored] == [
         msgspec.structs.replace(event, context=msgspec.Raw()) for event in live
     ]
-    ends = [one for one in zip(live, stored, strict=True) if one[0].event_type.endswith("_completed")]
+    ends = [
+        one for one in zip(live, stored, strict=True) if one[0].event_type.endswith("_completed")
+    ]
     assert [bytes(one.context) for one, _ in ends] == [bytes(one.context) for _, one in ends]
 
 
-async def test_attempts_of_an_iteration_are_linked_to_its_first(client: Client, job_id: str) -> None:
+async def test_attempts_of_an_iteration_are_linked_to_its_first(
+    client: Client, job_id: str
+) -> None:
     await client.jobs.wait(job_id)
 
     of_item = [event async for event in client.jobs.events(job_id) if event.index == 10]
@@ -102,13 +106,32 @@ async def test_attempts_of_an_iteration_are_linked_to_its_first(client: Client, 
     later = [event for event in of_item if event.event_type == "iteration_started"][1:]
     assert len(later) == PAGES
     assert {event.parent_event_id for event in later} == {first.event_id}
-    kinds = [msgspec.json.decode(event.meta)["retry"] for event in of_item if event.event_type == "iteration_retrying"]
-    assert [kind.get("type", kind.get("retry_type")) for kind in kinds] == ["on_success", "on_error", "on_success"]
-    (done,) = [msgspec.json.decode(event.meta) for event in of_item if event.event_type == "iteration_completed"]
-    assert done["retry"] == {"has_config": True, "attempt_number": 4, "max_attempts": 100, "retry_type": "on_success"}
+    kinds = [
+        msgspec.json.decode(event.meta)["retry"]
+        for event in of_item
+        if event.event_type == "iteration_retrying"
+    ]
+    assert [kind.get("type", kind.get("retry_type")) for kind in kinds] == [
+        "on_success",
+        "on_error",
+        "on_success",
+    ]
+    (done,) = [
+        msgspec.json.decode(event.meta)
+        for event in of_item
+        if event.event_type == "iteration_completed"
+    ]
+    assert done["retry"] == {
+        "has_config": True,
+        "attempt_number": 4,
+        "max_attempts": 100,
+        "retry_type": "on_success",
+    }
 
 
-async def test_iterations_and_outputs_are_complete_and_in_order(client: Client, job_id: str) -> None:
+async def test_iterations_and_outputs_are_complete_and_in_order(
+    client: Client, job_id: str
+) -> None:
     job = await client.jobs.wait(job_id)
 
     tasks = [task async for task in client.jobs.iterations(job_id, "stock")]
@@ -125,9 +148,9 @@ async def test_iterations_and_outputs_are_complete_and_in_order(client: Client, 
 async def test_iterations_are_filtered_by_status(client: Client, job_id: str) -> None:
     await client.jobs.wait(job_id)
 
-    assert [task.index async for task in client.jobs.iterations(job_id, "stock", status="completed")] == list(
-        range(ITEMS)
-    )
+    assert [
+        task.index async for task in client.jobs.iterations(job_id, "stock", status="completed")
+    ] == list(range(ITEMS))
     assert [task async for task in client.jobs.iterations(job_id, "stock", status="failed")] == []
 
 

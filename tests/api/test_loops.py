@@ -38,7 +38,13 @@ nodes:
     loop: {collection: [0, 1, 2, 3], element: n, concurrency: 4, on_failure: continue}
     params: {message: "no {{ n }}", type: broken, retryable: false}
 """
-NOTHING: dict[str, Any] = {"output": None, "error": None, "meta": None, "started_at": None, "completed_at": None}
+NOTHING: dict[str, Any] = {
+    "output": None,
+    "error": None,
+    "meta": None,
+    "started_at": None,
+    "completed_at": None,
+}
 
 
 @pytest.fixture
@@ -63,7 +69,9 @@ class Loop:
         return loop
 
     async def get(self, path: str = "", **query: Any) -> Any:
-        response = await self.system.client.get(f"{API}/jobs/{self.job_id}/nodes/double{path}", params=query)
+        response = await self.system.client.get(
+            f"{API}/jobs/{self.job_id}/nodes/double{path}", params=query
+        )
         assert response.status_code == 200, response.text
         return response.json()
 
@@ -80,7 +88,8 @@ class Loop:
     async def report(self, task: dict[str, Any], **result: object) -> None:
         body = {name: task[name] for name in ("task_id", "job_id", "node_id")}
         answered = await self.system.client.post(
-            f"{API}/callbacks/task-result", json={**body, "worker_id": "w", "status": "completed", **result}
+            f"{API}/callbacks/task-result",
+            json={**body, "worker_id": "w", "status": "completed", **result},
         )
         assert answered.status_code == 200, answered.text
 
@@ -108,7 +117,9 @@ async def loop(held: System) -> Loop:
 
 
 async def test_an_unstarted_loop_has_no_counts(held: System) -> None:
-    job_id = await held.submit("each", input_data={"items": []}, scheduled_at="2099-01-01T00:00:00Z")
+    job_id = await held.submit(
+        "each", input_data={"items": []}, scheduled_at="2099-01-01T00:00:00Z"
+    )
 
     node = (await held.client.get(f"{API}/jobs/{job_id}/nodes/double")).json()
 
@@ -118,7 +129,9 @@ async def test_an_unstarted_loop_has_no_counts(held: System) -> None:
 async def test_a_running_loop_has_counts(loop: Loop) -> None:
     await loop.finish(1)
     (task,) = await loop.claim(1)
-    await loop.report(task, status="failed", error={"type": "broken", "message": "no", "retryable": False})
+    await loop.report(
+        task, status="failed", error={"type": "broken", "message": "no", "retryable": False}
+    )
     await loop.until(failed=1)
 
     shown = (await loop.get())["loop"]
@@ -151,7 +164,13 @@ async def test_a_cancelled_loop_counts_cancelled_iterations(loop: Loop) -> None:
     shown = (await loop.get())["loop"]
 
     assert (shown["completed"], shown["cancelled"], shown["begun"], shown["total"]) == (1, 3, 4, 5)
-    assert await loop.states() == {0: "completed", 1: "cancelled", 2: "cancelled", 3: "cancelled", 4: "pending"}
+    assert await loop.states() == {
+        0: "completed",
+        1: "cancelled",
+        2: "cancelled",
+        3: "cancelled",
+        4: "pending",
+    }
 
 
 async def test_a_loop_counts_failed_and_skipped_iterations(system: System) -> None:
@@ -162,7 +181,13 @@ async def test_a_loop_counts_failed_and_skipped_iterations(system: System) -> No
 
     assert node["loop"]["failed"] == 3
     assert node["loop"]["skipped"] == 1
-    assert node["meta"] == {"total": 4, "succeeded": 0, "failed": 3, "success_rate": 0.0, "skipped": 1}
+    assert node["meta"] == {
+        "total": 4,
+        "succeeded": 0,
+        "failed": 3,
+        "success_rate": 0.0,
+        "skipped": 1,
+    }
 
 
 # Iterations
@@ -180,22 +205,37 @@ async def test_iterations_without_a_row_are_dispatched_or_pending(loop: Loop) ->
 async def test_a_finished_iteration_has_its_output(loop: Loop) -> None:
     await loop.finish(1)
     (task,) = await loop.claim(1)
-    await loop.report(task, status="failed", error={"type": "broken", "message": "no", "retryable": False})
+    await loop.report(
+        task, status="failed", error={"type": "broken", "message": "no", "retryable": False}
+    )
     await loop.until(failed=1)
 
     done, broken, *rest = await loop.tasks()
 
     assert (done["status"], done["output"], done["error"]) == ("completed", 20, None)
     assert done["started_at"] <= done["completed_at"]
-    assert (broken["status"], broken["error"]["type"], broken["error"]["message"]) == ("failed", "broken", "no")
+    assert (broken["status"], broken["error"]["type"], broken["error"]["message"]) == (
+        "failed",
+        "broken",
+        "no",
+    )
     assert [task["index"] for task in rest] == [2, 3, 4]
 
 
 @pytest.mark.parametrize(
     ("status", "expected"),
-    [("completed", [0]), ("failed", []), ("pending", [4]), ("dispatched", [3]), ("running", [1, 2]), ("waiting", [])],
+    [
+        ("completed", [0]),
+        ("failed", []),
+        ("pending", [4]),
+        ("dispatched", [3]),
+        ("running", [1, 2]),
+        ("waiting", []),
+    ],
 )
-async def test_iterations_are_filtered_by_status(loop: Loop, status: str, expected: list[int]) -> None:
+async def test_iterations_are_filtered_by_status(
+    loop: Loop, status: str, expected: list[int]
+) -> None:
     claimed = await loop.claim(3)
     await loop.report(claimed[0], output=1)
     await loop.until(completed=1, begun=4)
@@ -224,7 +264,9 @@ async def test_thousands_of_iterations_are_paginated(system: System) -> None:
     cursor = ""
     while cursor is not None:
         query = {"limit": "1000", "status": "completed", **({"cursor": cursor} if cursor else {})}
-        page = (await system.client.get(f"{API}/jobs/{job_id}/nodes/each/iterations", params=query)).json()
+        page = (
+            await system.client.get(f"{API}/jobs/{job_id}/nodes/each/iterations", params=query)
+        ).json()
         outputs += [task["output"] for task in page["items"]]
         cursor = page["next_cursor"]
 
@@ -242,7 +284,9 @@ async def test_a_node_without_a_loop_has_one_iteration(system: System) -> None:
     }
 
     assert found["start"] == {"items": [], "next_cursor": None}
-    assert [(task["index"], task["status"]) for task in found["first"]["items"]] == [(0, "completed")]
+    assert [(task["index"], task["status"]) for task in found["first"]["items"]] == [
+        (0, "completed")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -252,7 +296,9 @@ async def test_a_node_without_a_loop_has_one_iteration(system: System) -> None:
         ("double/iterations?limit=0", 422), ("nothing/output", 404), ("double/output?index=-1", 422),
     ],
 )  # fmt: skip
-async def test_invalid_requests_for_iterations_are_refused(loop: Loop, path: str, status: int) -> None:
+async def test_invalid_requests_for_iterations_are_refused(
+    loop: Loop, path: str, status: int
+) -> None:
     response = await loop.system.client.get(f"{API}/jobs/{loop.job_id}/nodes/{path}")
 
     assert response.status_code == status

@@ -7,7 +7,10 @@ import httpx2
 from tests.api.harness import System
 from windlass.api.routes.metrics import Metric, prometheus_text
 
-DOCUMENT = {"workflow_id": "counted", "nodes": {"a": {"handler": "echo"}, "b": {"handler": "echo", "needs": ["a"]}}}
+DOCUMENT = {
+    "workflow_id": "counted",
+    "nodes": {"a": {"handler": "echo"}, "b": {"handler": "echo", "needs": ["a"]}},
+}
 SAMPLE = re.compile(r'windlass_[a-z_]+(\{([a-z_]+="[^"]*",?)+\})? [-+.e0-9]+')
 
 
@@ -20,7 +23,9 @@ async def numbers(client: httpx2.AsyncClient) -> dict[str, float]:
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in samples)}
 
 
-async def test_a_job_is_counted_with_its_tasks_and_events(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_job_is_counted_with_its_tasks_and_events(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     before = await numbers(client)
 
     await client.post("/api/v1/workflows", json=DOCUMENT)
@@ -35,7 +40,9 @@ async def test_a_job_is_counted_with_its_tasks_and_events(system: System, client
     assert after["windlass_shards"] == 1
 
 
-async def test_runs_are_counted_by_workflow_and_state(system: System, client: httpx2.AsyncClient) -> None:
+async def test_runs_are_counted_by_workflow_and_state(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     document = {**DOCUMENT, "workflow_id": "bound", "constraints": {"max_concurrent_runs": 1}}
     await client.post("/api/v1/workflows", json=document)
     job = (await client.post("/api/v1/jobs", json={"workflow_id": "bound"})).json()

@@ -38,11 +38,19 @@ async def test_an_id_is_not_used_as_a_path(system: System, tmp_path: Path, spell
 
     answers = [
         await system.client.get(f"{API}/{path}".format(spelling))
-        for path in ("jobs/{}", "jobs/{}/events", "jobs/x/nodes/{}", "workflows/{}", "workflows/chain/versions/{}")
+        for path in (
+            "jobs/{}",
+            "jobs/{}/events",
+            "jobs/x/nodes/{}",
+            "workflows/{}",
+            "workflows/chain/versions/{}",
+        )
     ]
 
     # The client removes dot segments from the path, so the request reaches another route.
-    allowed = {200, 404, 405, 422} if set(spelling.replace("%2e", ".")) <= {"."} else {404, 405, 422}
+    allowed = (
+        {200, 404, 405, 422} if set(spelling.replace("%2e", ".")) <= {"."} else {404, 405, 422}
+    )
     assert {answer.status_code for answer in answers} <= allowed
     assert names(tmp_path) == before
 
@@ -67,14 +75,18 @@ async def test_an_endless_body_is_refused_at_the_limit(client: httpx2.AsyncClien
             sent += len(CHUNK)
             yield CHUNK
 
-    response = await client.post(f"{API}/jobs", content=endless(), headers={"content-type": "application/json"})
+    response = await client.post(
+        f"{API}/jobs", content=endless(), headers={"content-type": "application/json"}
+    )
 
     assert response.status_code == 413
     assert response.headers["connection"] == "close"
     assert sent <= (1 << 20) + 2 * len(CHUNK)
 
 
-async def test_the_size_of_a_body_is_counted_whatever_length_is_declared(client: httpx2.AsyncClient) -> None:
+async def test_the_size_of_a_body_is_counted_whatever_length_is_declared(
+    client: httpx2.AsyncClient,
+) -> None:
     headers = {"content-type": "application/json", "content-length": "10"}
 
     response = await client.post(f"{API}/jobs", content=b"x" * (2 << 20), headers=headers)
@@ -91,7 +103,12 @@ async def test_a_length_over_the_limit_is_refused_unread(system: System) -> None
         return {"type": "http.request", "body": b"", "more_body": False}
 
     status, _ = await raw(
-        system, "POST", f"{API}/jobs", receive, content_type="application/json", content_length=str(5 << 30)
+        system,
+        "POST",
+        f"{API}/jobs",
+        receive,
+        content_type="application/json",
+        content_length=str(5 << 30),
     )
 
     assert (status, read) == (413, False)
@@ -99,7 +116,9 @@ async def test_a_length_over_the_limit_is_refused_unread(system: System) -> None
 
 @pytest.mark.parametrize("length", ["x", "-1", "1,2", ""])
 async def test_a_length_that_is_not_a_number_is_refused(system: System, length: str) -> None:
-    status, _ = await raw(system, "POST", f"{API}/jobs", content_type="application/json", content_length=length)
+    status, _ = await raw(
+        system, "POST", f"{API}/jobs", content_type="application/json", content_length=length
+    )
 
     assert status == 400
 
@@ -110,17 +129,27 @@ async def test_the_body_limit_is_exact(tmp_path: Path, extra: int, status: int) 
     async with System.running(tmp_path, worker=False, body_bytes_max=1_000) as system:
         padded = body + b" " * (1_000 - len(body) + extra)
 
-        response = await system.client.post(f"{API}/jobs", content=padded, headers={"content-type": "application/json"})
+        response = await system.client.post(
+            f"{API}/jobs", content=padded, headers={"content-type": "application/json"}
+        )
 
     assert response.status_code == status
 
 
 async def test_documents_have_their_own_limit(tmp_path: Path) -> None:
-    async with System.running(tmp_path, worker=False, body_bytes_max=100, document_bytes_max=10_000) as system:
-        document = {"workflow_id": "j", "description": "x" * 1_000, "nodes": {"a": {"handler": "echo"}}}
+    async with System.running(
+        tmp_path, worker=False, body_bytes_max=100, document_bytes_max=10_000
+    ) as system:
+        document = {
+            "workflow_id": "j",
+            "description": "x" * 1_000,
+            "nodes": {"a": {"handler": "echo"}},
+        }
 
         taken = await system.client.post(f"{API}/workflows", json=document)
-        refused = await system.client.post(f"{API}/workflows", json={**document, "description": "x" * 10_000})
+        refused = await system.client.post(
+            f"{API}/workflows", json={**document, "description": "x" * 10_000}
+        )
 
     assert (taken.status_code, refused.status_code) == (201, 413)
 
@@ -191,7 +220,9 @@ async def test_a_repeated_host_header_is_refused(system: System) -> None:
 
 
 async def test_a_configured_host_is_served(tmp_path: Path) -> None:
-    async with System.running(tmp_path, worker=False, allowed_hosts=("windlass.example",)) as system:
+    async with System.running(
+        tmp_path, worker=False, allowed_hosts=("windlass.example",)
+    ) as system:
         assert (await raw(system, "GET", "/livez", host="windlass.example:443"))[0] == 200
         assert (await raw(system, "GET", "/livez", host="localhost"))[0] == 421
 
@@ -220,7 +251,9 @@ async def test_cross_site_requests_are_refused(
 
 
 async def test_cross_site_reads_are_allowed(client: httpx2.AsyncClient) -> None:
-    response = await client.get(f"{API}/jobs", headers={"origin": "http://evil.test", "sec-fetch-site": "cross-site"})
+    response = await client.get(
+        f"{API}/jobs", headers={"origin": "http://evil.test", "sec-fetch-site": "cross-site"}
+    )
 
     assert response.status_code == 200
     assert "access-control-allow-origin" not in response.headers
@@ -235,7 +268,9 @@ async def test_websockets_are_refused(system: System) -> None:
     async def receive() -> Any:
         return {"type": "websocket.connect"}
 
-    await system.app({"type": "websocket", "path": "/", "headers": [], "query_string": b""}, receive, send)
+    await system.app(
+        {"type": "websocket", "path": "/", "headers": [], "query_string": b""}, receive, send
+    )
 
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
@@ -254,7 +289,12 @@ async def test_every_response_has_security_headers(client: httpx2.AsyncClient, p
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/nowhere", 404), ("GET", f"{API}/jobs/", 404), ("DELETE", f"{API}/jobs", 405), ("PUT", "/livez", 405)],
+    [
+        ("GET", "/nowhere", 404),
+        ("GET", f"{API}/jobs/", 404),
+        ("DELETE", f"{API}/jobs", 405),
+        ("PUT", "/livez", 405),
+    ],
 )
 async def test_unknown_paths_and_methods_are_problems(
     client: httpx2.AsyncClient, method: str, path: str, status: int
@@ -279,7 +319,9 @@ async def test_an_invalid_request_id_is_replaced(client: httpx2.AsyncClient, giv
     assert len(response.headers["x-request-id"]) == 16
 
 
-@pytest.mark.parametrize("error", [StoreUnavailable("the disk is full"), CommitUnknown("outcome unknown")])
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("the disk is full"), CommitUnknown("outcome unknown")]
+)
 async def test_an_unavailable_database_is_a_503(
     system: System, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
@@ -306,11 +348,15 @@ async def test_an_unexpected_error_is_logged_and_not_returned(
 
     assert response.status_code == 500
     assert "42" not in response.text
-    assert "find-me" in caplog.text or any(getattr(one, "request_id", "") == "find-me" for one in caplog.records)
+    assert "find-me" in caplog.text or any(
+        getattr(one, "request_id", "") == "find-me" for one in caplog.records
+    )
     assert "the secret is 42" in caplog.text
 
 
-async def test_an_access_log_line_is_json(client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_access_log_line_is_json(
+    client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, logger="windlass.access"):
         await client.get(f"{API}/jobs/absent", headers={"x-request-id": "r1"})
 
@@ -324,7 +370,9 @@ async def test_an_access_log_line_is_json(client: httpx2.AsyncClient, caplog: py
     assert line["duration_ms"] >= 0
 
 
-@pytest.mark.parametrize("path", ["/a%0a{}", "/a%0d%0aSet-Cookie:x", "/%1b[31mred", "/%c2%9b31m", "/%e2%80%a8x"])
+@pytest.mark.parametrize(
+    "path", ["/a%0a{}", "/a%0d%0aSet-Cookie:x", "/%1b[31mred", "/%c2%9b31m", "/%e2%80%a8x"]
+)
 async def test_requests_cannot_inject_log_lines(
     client: httpx2.AsyncClient, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:

@@ -34,7 +34,9 @@ async def looped(system: System) -> tuple[System, str]:
 
 
 async def page(system: System, job_id: str, **query: Any) -> dict[str, Any]:
-    response = await system.client.get(f"{API}/jobs/{job_id}/events", params={"context": "false", **query})
+    response = await system.client.get(
+        f"{API}/jobs/{job_id}/events", params={"context": "false", **query}
+    )
     assert response.status_code == 200, response.text
     return response.json()
 
@@ -74,7 +76,11 @@ async def test_a_page_of_nothing_but_iterations_does_not_end_the_list(
     system, job_id = looped
     monkeypatch.setattr(events, "SCANNED_MAX", 10)
     monkeypatch.setattr(events, "SCANS_MAX", 2)
-    first = next(event["seq"] for event in (await page(system, job_id))["items"] if event["index"] is not None)
+    first = next(
+        event["seq"]
+        for event in (await page(system, job_id))["items"]
+        if event["index"] is not None
+    )
 
     shown = await page(system, job_id, iterations="false", after=first)
 
@@ -88,42 +94,60 @@ async def test_a_page_of_events_may_be_long(looped: tuple[System, str]) -> None:
     assert (await system.client.get(f"{API}/jobs/{job_id}/events?limit=5001")).status_code == 422
 
 
-async def test_a_stream_without_iterations_sends_other_events_and_its_position(looped: tuple[System, str]) -> None:
+async def test_a_stream_without_iterations_sends_other_events_and_its_position(
+    looped: tuple[System, str],
+) -> None:
     system, job_id = looped
     events = await of_nodes(system, job_id)
 
-    body = (await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&context=false")).text
+    body = (
+        await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&context=false")
+    ).text
 
-    assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [str(event["seq"]) for event in events]
+    assert re.findall(r"^id: (\d+)\nevent: ", body, re.MULTILINE) == [
+        str(event["seq"]) for event in events
+    ]
     assert body.count("data: ") == len(events)
 
 
-async def test_a_resumed_stream_continues_after_omitted_iterations(looped: tuple[System, str]) -> None:
+async def test_a_resumed_stream_continues_after_omitted_iterations(
+    looped: tuple[System, str],
+) -> None:
     system, job_id = looped
     job = await system.store.jobs.get(job_id)
 
     class IterationEventsOnly:
         """A store whose last events are all events of iterations."""
 
-        async def node_events(self, job_id: str, after: int, limit: int, examined_max: int) -> NodeEvents:
+        async def node_events(
+            self, job_id: str, after: int, limit: int, examined_max: int
+        ) -> NodeEvents:
             return NodeEvents([], job.seq)
 
     state = system.state
-    body = b"".join([chunk async for chunk in streams.node_events(_with(state, IterationEventsOnly()), job, 5)])
+    body = b"".join(
+        [chunk async for chunk in streams.node_events(_with(state, IterationEventsOnly()), job, 5)]
+    )
 
     assert body == b"id: %d\n\n" % job.seq
-    again = await system.client.get(f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}")
+    again = await system.client.get(
+        f"{API}/jobs/{job_id}/events/stream?iterations=false&after={job.seq}"
+    )
     assert again.status_code == 204
 
 
-async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_omitted_iterations_are_polled_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     queries = 0
     monkeypatch.setattr(streams, "ITERATIONS_SECONDS", 0.05)
 
     class BusyLoop:
         """A store whose loop has new events of iterations at every second query, and then ends."""
 
-        async def node_events(self, job_id: str, after: int, limit: int, examined_max: int) -> NodeEvents:
+        async def node_events(
+            self, job_id: str, after: int, limit: int, examined_max: int
+        ) -> NodeEvents:
             nonlocal queries
             queries += 1
             if queries % 2 == 0:
@@ -140,7 +164,12 @@ async def test_omitted_iterations_are_polled_rarely(tmp_path: Path, monkeypatch:
         chunks = [await anext(source) for _ in range(4)]
         await source.aclose()
 
-        assert [chunk[:9] for chunk in chunks] == [b"id: 1000\n", b"id: 2000\n", b"id: 3000\n", b"id: 3001\n"]
+        assert [chunk[:9] for chunk in chunks] == [
+            b"id: 1000\n",
+            b"id: 2000\n",
+            b"id: 3000\n",
+            b"id: 3001\n",
+        ]
         assert asyncio.get_running_loop().time() - began > 3 * streams.ITERATIONS_SECONDS
 
 

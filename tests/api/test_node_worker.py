@@ -63,12 +63,19 @@ class NodeWorker:
 
 
 @asynccontextmanager
-async def node_worker(url: str, worker_id: str = "js-1", **settings: object) -> AsyncIterator[NodeWorker]:
+async def node_worker(
+    url: str, worker_id: str = "js-1", **settings: object
+) -> AsyncIterator[NodeWorker]:
     variables = {f"NODE_WORKER_{name.upper()}": str(value) for name, value in settings.items()}
     process = await asyncio.create_subprocess_exec(
         "node",
         str(EXAMPLE / "worker.mjs"),
-        env={"PATH": os.environ["PATH"], "WINDLASS_SERVER": url, "NODE_WORKER_ID": worker_id, **variables},
+        env={
+            "PATH": os.environ["PATH"],
+            "WINDLASS_SERVER": url,
+            "NODE_WORKER_ID": worker_id,
+            **variables,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -98,14 +105,22 @@ async def test_the_example_runs_as_documented(server: Server) -> None:
         "slug": {"slug": "ein-schiff-wird-kommen-uber-das-meer"},
         "words": {
             "words": 7,
-            "most": [{"word": "the", "count": 3}, {"word": "sea", "count": 2}, {"word": "and", "count": 1}],
+            "most": [
+                {"word": "the", "count": 3},
+                {"word": "sea", "count": 2},
+                {"word": "and", "count": 1},
+            ],
         },
-        "page": {"echoed_params": {"path": "/articles/ein-schiff-wird-kommen-uber-das-meer", "words": 7}},
+        "page": {
+            "echoed_params": {"path": "/articles/ein-schiff-wird-kommen-uber-das-meer", "words": 7}
+        },
     }
 
 
 async def test_bad_params_fail_the_node_without_another_attempt(server: Server) -> None:
-    await server.deploy("{workflow_id: bad, nodes: {words: {handler: wordcount, queue: node, params: {}, retry: 3}}}")
+    await server.deploy(
+        "{workflow_id: bad, nodes: {words: {handler: wordcount, queue: node, params: {}, retry: 3}}}"
+    )
     async with node_worker(server.url):
         job_id = await server.submit("bad")
         job = await server.ended(job_id)
@@ -116,7 +131,9 @@ async def test_bad_params_fail_the_node_without_another_attempt(server: Server) 
 
 
 async def test_an_unknown_handler_is_named_in_the_error(server: Server) -> None:
-    await server.deploy("{workflow_id: unknown, nodes: {odd: {handler: constructor, queue: node, params: {}}}}")
+    await server.deploy(
+        "{workflow_id: unknown, nodes: {odd: {handler: constructor, queue: node, params: {}}}}"
+    )
     async with node_worker(server.url):
         job_id = await server.submit("unknown")
         await server.ended(job_id)
@@ -131,7 +148,9 @@ async def test_a_loop_is_shared_by_two_workers_and_its_results_are_in_order(serv
         job = await server.ended(job_id)
 
     assert job.state.status == "completed"
-    assert await server.output(job_id, "slugs") == [{"slug": f"no-{number}"} for number in range(30)]
+    assert await server.output(job_id, "slugs") == [
+        {"slug": f"no-{number}"} for number in range(30)
+    ]
     assert (await server.events(job_id)).count("iteration_started") == 30
 
 
@@ -147,7 +166,9 @@ async def test_an_unsupported_sink_fails_the_task(server: Server) -> None:
 
 async def test_many_tasks_are_shared_by_two_workers_and_each_runs_once(server: Server) -> None:
     async with node_worker(server.url, worker_id="js-1"), node_worker(server.url, worker_id="js-2"):
-        jobs = [await server.submit("article", title=f"no {number}", body="a b") for number in range(40)]
+        jobs = [
+            await server.submit("article", title=f"no {number}", body="a b") for number in range(40)
+        ]
         statuses = [(await server.ended(job_id)).state.status for job_id in jobs]
 
     assert statuses == ["completed"] * 40

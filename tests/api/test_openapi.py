@@ -74,7 +74,11 @@ schema = schemathesis.openapi.from_dict(described_api())
 @schema.parametrize()
 @settings(
     max_examples=EXAMPLES_MAX,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.function_scoped_fixture],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.filter_too_much,
+        HealthCheck.function_scoped_fixture,
+    ],
     database=None,
 )
 def test_every_response_matches_the_openapi_document(case: Case, served: Served) -> None:

@@ -49,7 +49,12 @@ async def shown(system: System, job_id: str) -> list[Any]:
     job = await get(system, f"{job_id}?nodes=true")
     listed = await get(system, f"{job_id}/nodes")
     node = await get(system, f"{job_id}/nodes/make")
-    return [job["result_data"]["make"], job["nodes"][0]["output"], listed["items"][0]["output"], node["output"]]
+    return [
+        job["result_data"]["make"],
+        job["nodes"][0]["output"],
+        listed["items"][0]["output"],
+        node["output"],
+    ]
 
 
 # The API
@@ -84,7 +89,10 @@ async def test_a_large_output_of_an_iteration_is_shown(system: System) -> None:
     tasks = (await get(system, f"{job_id}/nodes/each/iterations"))["items"]
     whole = await system.client.get(f"{API}/jobs/{job_id}/nodes/each/output", params={"index": 0})
 
-    assert [task["output"] for task in tasks] == [{"_truncated": True, "_size": VALUE_BYTES_MAX + 2}, "yyy"]
+    assert [task["output"] for task in tasks] == [
+        {"_truncated": True, "_size": VALUE_BYTES_MAX + 2},
+        "yyy",
+    ]
     assert whole.json() == "y" * VALUE_BYTES_MAX
 
 
@@ -151,11 +159,15 @@ async def test_an_unavailable_artifact_store_is_tried_once() -> None:
 
     found = await OutputReader(unavailable).read([*values, raw("small")])
 
-    assert decoded(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + ["small"]
+    assert decoded(found) == [{"_truncated": True, "_size": 10, "_unavailable": True}] * 20 + [
+        "small"
+    ]
     assert unavailable.calls <= outputs.FETCHES_AT_ONCE_MAX
 
 
-async def test_too_many_reads_of_large_outputs_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_reads_of_large_outputs_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.api.routes.nodes.OUTPUTS_READ_MAX", 0)
     async with System.running(tmp_path) as system:
         job_id = await ran(system, TEXTS, INLINE_BYTES_MAX + 1)

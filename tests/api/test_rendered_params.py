@@ -68,7 +68,9 @@ async def held(tmp_path: Path) -> AsyncIterator[System]:
         yield system
 
 
-async def params(system: System, job_id: str, node_id: str, index: int | None = None) -> dict[str, Any]:
+async def params(
+    system: System, job_id: str, node_id: str, index: int | None = None
+) -> dict[str, Any]:
     response = await response_for(system, job_id, node_id, index)
     assert response.status_code == 200, response.text
     return response.json()
@@ -84,8 +86,14 @@ async def test_params_are_shown_as_the_attempt_received_them(held: System) -> No
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
     await held.dispatched(job_id, "held")
 
-    assert await params(held, job_id, "first") == {"params": {"n": 5, "who": "Ada of flow"}, "rendered": True}
-    assert await params(held, job_id, "second") == {"params": {"seen": 5, "plain": 1}, "rendered": True}
+    assert await params(held, job_id, "first") == {
+        "params": {"n": 5, "who": "Ada of flow"},
+        "rendered": True,
+    }
+    assert await params(held, job_id, "second") == {
+        "params": {"seen": 5, "plain": 1},
+        "rendered": True,
+    }
     assert await params(held, job_id, "held") == {"params": {"n": 5}, "rendered": True}
 
 
@@ -94,7 +102,10 @@ async def test_params_without_templates_are_always_rendered(held: System) -> Non
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
 
     assert await params(held, job_id, "plain") == {"params": {"mark": 7}, "rendered": True}
-    assert await params(held, job_id, "bare") == {"params": {"n": 5, "who": "Ada"}, "rendered": True}
+    assert await params(held, job_id, "bare") == {
+        "params": {"n": 5, "who": "Ada"},
+        "rendered": True,
+    }
     assert await params(held, job_id, "end") == {"params": None, "rendered": False}
 
 
@@ -103,7 +114,10 @@ async def test_params_of_an_unstarted_node_are_shown_as_written(held: System) ->
     job_id = await held.submit("flow", input_data={"n": 5, "who": "Ada"})
     await held.dispatched(job_id, "held")
 
-    assert await params(held, job_id, "never") == {"params": {"n": "{{ held.output.n }}"}, "rendered": False}
+    assert await params(held, job_id, "never") == {
+        "params": {"n": "{{ held.output.n }}"},
+        "rendered": False,
+    }
 
 
 async def test_params_that_cannot_be_rendered_are_shown_as_written(system: System) -> None:
@@ -120,8 +134,14 @@ async def test_each_iteration_has_its_own_params(system: System) -> None:
     job_id = await system.submit("each", input_data={"items": list(range(2_500))})
     assert (await system.ended(job_id))["status"] == "completed"
 
-    assert await params(system, job_id, "each", 0) == {"params": {"n": 0, "at": 0}, "rendered": True}
-    assert await params(system, job_id, "each", 2_401) == {"params": {"n": 7_203, "at": 2_401}, "rendered": True}
+    assert await params(system, job_id, "each", 0) == {
+        "params": {"n": 0, "at": 0},
+        "rendered": True,
+    }
+    assert await params(system, job_id, "each", 2_401) == {
+        "params": {"n": 7_203, "at": 2_401},
+        "rendered": True,
+    }
     # Elements are stored in blocks of a thousand; a chunk may span two blocks.
     chunk = (await params(system, job_id, "chunks", 1))["params"]["some"]
     assert chunk == list(range(700, 1_400))
@@ -150,7 +170,9 @@ async def test_params_of_an_unknown_iteration_or_node_are_not_found(system: Syst
 
 
 @pytest.mark.parametrize(("size", "shown"), [(300_000, 300_000), (2_000_000, None)])
-async def test_large_outputs_in_params_are_limited(system: System, size: int, shown: int | None) -> None:
+async def test_large_outputs_in_params_are_limited(
+    system: System, size: int, shown: int | None
+) -> None:
     await system.deploy_text(LARGE)
     job_id = await system.submit("large", input_data={"size": size})
     assert (await system.ended(job_id))["status"] == "completed"
@@ -175,4 +197,7 @@ async def test_params_of_a_further_page_include_its_patch(held: System) -> None:
     again = (await held.client.post(f"{API}/tasks/claim", json=worker)).json()["tasks"][0]
 
     assert again["params"] == {"size": 10, "at": 10}
-    assert await params(held, job_id, "page") == {"params": {"size": 10, "at": 10}, "rendered": True}
+    assert await params(held, job_id, "page") == {
+        "params": {"size": 10, "at": 10},
+        "rendered": True,
+    }

@@ -30,7 +30,9 @@ async def outcome_events(deployment: Deployment, job_id: str) -> list[str]:
     return [event for event in await deployment.events(job_id) if event in NODE_EVENTS]
 
 
-async def test_the_awaited_result_is_accepted_and_applied_when_the_response_arrives(deployment: Deployment) -> None:
+async def test_the_awaited_result_is_accepted_and_applied_when_the_response_arrives(
+    deployment: Deployment,
+) -> None:
     task = await claimed(deployment)
 
     answer = await deployment.post("/callbacks/task-result", result(task, 1))
@@ -49,7 +51,9 @@ async def test_a_repeated_result_is_a_duplicate(deployment: Deployment) -> None:
     assert await outcome_events(deployment, task["job_id"]) == ["node_completed"]
 
 
-async def test_a_result_after_a_cancellation_is_recorded_and_not_accepted(deployment: Deployment) -> None:
+async def test_a_result_after_a_cancellation_is_recorded_and_not_accepted(
+    deployment: Deployment,
+) -> None:
     task = await claimed(deployment)
     await deployment.embedded.cancel(task["job_id"])
 
@@ -60,7 +64,9 @@ async def test_a_result_after_a_cancellation_is_recorded_and_not_accepted(deploy
     assert await outcome_events(deployment, task["job_id"]) == ["result_ignored"]
 
 
-async def test_a_repeated_result_after_a_cancellation_is_not_accepted_either(deployment: Deployment) -> None:
+async def test_a_repeated_result_after_a_cancellation_is_not_accepted_either(
+    deployment: Deployment,
+) -> None:
     task = await claimed(deployment)
     await deployment.embedded.cancel(task["job_id"])
     await deployment.post("/callbacks/task-result", result(task, 1))
@@ -70,7 +76,9 @@ async def test_a_repeated_result_after_a_cancellation_is_not_accepted_either(dep
     assert (answer["accepted"], answer["duplicate"]) == (False, False)
 
 
-async def test_a_result_of_an_unknown_attempt_is_refused_and_not_stored(deployment: Deployment) -> None:
+async def test_a_result_of_an_unknown_attempt_is_refused_and_not_stored(
+    deployment: Deployment,
+) -> None:
     task = await claimed(deployment)
     unknown = result(task, 1) | {"task_id": f"{task['job_id']}_work_2"}
 
@@ -86,7 +94,12 @@ async def test_a_result_of_an_unknown_attempt_is_refused_and_not_stored(deployme
 async def test_an_emitted_event_gets_the_same_verdict(deployment: Deployment) -> None:
     task = await claimed(deployment)
     await deployment.embedded.cancel(task["job_id"])
-    event = {"job_id": task["job_id"], "node_id": "work", "event_type": "action_completed", "result": 1}
+    event = {
+        "job_id": task["job_id"],
+        "node_id": "work",
+        "event_type": "action_completed",
+        "result": 1,
+    }
 
     answer = await deployment.post("/event/emit", event)
 

@@ -41,19 +41,25 @@ async def server(receiver: Receiver) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def system(tmp_path: Path) -> AsyncIterator[System]:
-    handlers = builtin_handlers(HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY})))
+    handlers = builtin_handlers(
+        HandlerConfig(allow_private=True, secrets=Secrets({"hook_key": KEY}))
+    )
     async with System.running(tmp_path, handlers=handlers) as running:
         yield running
 
 
 async def ended_run(system: System, job_id: str) -> dict[str, Any]:
     """Wait until the run of a job has ended and return it."""
-    return await found(system, f"/runs/hooked:{job_id}", lambda run: run["completed_at"] is not None)
+    return await found(
+        system, f"/runs/hooked:{job_id}", lambda run: run["completed_at"] is not None
+    )
 
 
 def received(server: Server, path: str) -> list[Any]:
     """Return the bodies sent to a path, after verifying their signatures."""
-    return [Webhook(KEY).verify(one.body, one.headers) for one in server.requests if one.target == path]
+    return [
+        Webhook(KEY).verify(one.body, one.headers) for one in server.requests if one.target == path
+    ]
 
 
 def hooked(server: Server, rules: str, node: str = "{handler: echo}") -> str:
@@ -74,14 +80,18 @@ async def test_a_hook_that_allows_a_run_starts_it(system: System, server: Server
     assert datetime.fromisoformat(body["data"]["scheduled_at"])
 
 
-async def test_a_hook_that_forbids_a_run_is_a_violation(system: System, server: Server, receiver: Receiver) -> None:
+async def test_a_hook_that_forbids_a_run_is_a_violation(
+    system: System, server: Server, receiver: Receiver
+) -> None:
     receiver.answers["/before"] = answer(200, '{"allow": false, "reason": "stock-taking"}')
     await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", "allow")))
 
     run = await ended_run(system, await system.submit("hooked"))
 
     assert run["skipped"]
-    assert [(one["constraint"], one["message"]) for one in run["violations"]] == [("pre_run_hook", "stock-taking")]
+    assert [(one["constraint"], one["message"]) for one in run["violations"]] == [
+        ("pre_run_hook", "stock-taking")
+    ]
 
 
 @pytest.mark.parametrize(("choice", "skipped"), [("skip", True), ("allow", False)])
@@ -113,8 +123,12 @@ actions: {on_success: {type: webhook, parameters: {url: 'URL/succeeded', secret:
 
 
 async def test_a_failed_run_is_notified(system: System, server: Server) -> None:
-    rules = "actions: {on_failure: {type: webhook, parameters: {url: 'URL/failed', secret: hook_key}}}"
-    await system.deploy_text(hooked(server, rules, "{handler: fail, params: {message: broken, retryable: false}}"))
+    rules = (
+        "actions: {on_failure: {type: webhook, parameters: {url: 'URL/failed', secret: hook_key}}}"
+    )
+    await system.deploy_text(
+        hooked(server, rules, "{handler: fail, params: {message: broken, retryable: false}}")
+    )
 
     run = await ended_run(system, await system.submit("hooked"))
 
@@ -123,13 +137,19 @@ async def test_a_failed_run_is_notified(system: System, server: Server) -> None:
     assert "broken" in body["data"]["reason"]
 
 
-async def test_calls_of_a_run_are_recorded_under_its_workflow(system: System, server: Server) -> None:
+async def test_calls_of_a_run_are_recorded_under_its_workflow(
+    system: System, server: Server
+) -> None:
     await system.deploy_text(hooked(server, BEFORE.replace("CHOICE", "skip")))
     await ended_run(system, await system.submit("hooked"))
 
-    page = await found(system, "/deliveries", lambda page: bool(page["items"]), workflow_id="hooked")
+    page = await found(
+        system, "/deliveries", lambda page: bool(page["items"]), workflow_id="hooked"
+    )
 
-    assert [(one["outcome"], one["url"]) for one in page["items"]] == [("delivered", f"{server.url}/before")]
+    assert [(one["outcome"], one["url"]) for one in page["items"]] == [
+        ("delivered", f"{server.url}/before")
+    ]
 
 
 @pytest.mark.parametrize(("critical", "state"), [("false", "completed"), ("true", "failed")])
@@ -137,7 +157,9 @@ async def test_an_action_that_fails_fails_the_run_only_if_it_is_critical(
     system: System, server: Server, receiver: Receiver, critical: str, state: str
 ) -> None:
     receiver.answers["/succeeded"] = answer(400)
-    action = "{type: webhook, critical: CRITICAL, parameters: {url: 'URL/succeeded'}}".replace("CRITICAL", critical)
+    action = "{type: webhook, critical: CRITICAL, parameters: {url: 'URL/succeeded'}}".replace(
+        "CRITICAL", critical
+    )
     await system.deploy_text(hooked(server, f"actions: {{on_success: {action}}}"))
 
     run = await ended_run(system, await system.submit("hooked"))
@@ -160,7 +182,13 @@ async def test_a_success_starts_another_workflow(system: System, server: Server)
 async def test_each_slot_starts_one_run(system: System, server: Server) -> None:
     await system.deploy_text(hooked(server, "schedule: {every: 1s, input: {n: 3}}"))
 
-    page = await found(system, "/runs", lambda page: len(page["items"]) >= 3, workflow_id="hooked", state="completed")
+    page = await found(
+        system,
+        "/runs",
+        lambda page: len(page["items"]) >= 3,
+        workflow_id="hooked",
+        state="completed",
+    )
 
     slots = [datetime.fromisoformat(run["scheduled_at"]).timestamp() for run in page["items"]][::-1]
     assert slots == [slots[0] + number for number in range(len(slots))]

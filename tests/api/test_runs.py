@@ -21,7 +21,12 @@ async def system(tmp_path: Path) -> AsyncIterator[System]:
 
 async def run_of(system: System, job_id: str, state: str) -> dict:
     """Wait until the run of a job is in a state and return it."""
-    page = await found(system, "/runs", lambda page: any(run["job_id"] == job_id for run in page["items"]), state=state)
+    page = await found(
+        system,
+        "/runs",
+        lambda page: any(run["job_id"] == job_id for run in page["items"]),
+        state=state,
+    )
     return next(run for run in page["items"] if run["job_id"] == job_id)
 
 
@@ -40,7 +45,9 @@ async def test_a_submitted_job_of_a_scheduled_workflow_is_a_run(system: System) 
     assert run["violations"] == []
 
 
-async def test_a_job_of_a_plain_workflow_is_not_a_run(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_job_of_a_plain_workflow_is_not_a_run(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.ended(await system.submit("chain"))
 
     assert (await client.get(f"{API}/runs", params={"workflow_id": "chain"})).json()["items"] == []
@@ -76,7 +83,9 @@ async def test_a_run_is_cancelled(system: System, client: httpx2.AsyncClient) ->
     assert (await system.ended(run["job_id"]))["status"] == "cancelled"
 
 
-async def test_cancelling_a_finished_run_changes_nothing(system: System, client: httpx2.AsyncClient) -> None:
+async def test_cancelling_a_finished_run_changes_nothing(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     run = await run_of(system, await system.submit("yearly"), "completed")
 
     again = await client.post(f"{API}/runs/{run['run_id']}/cancel")
@@ -84,7 +93,9 @@ async def test_cancelling_a_finished_run_changes_nothing(system: System, client:
     assert again.json() == run
 
 
-async def test_runs_are_listed_page_by_page_newest_first(system: System, client: httpx2.AsyncClient) -> None:
+async def test_runs_are_listed_page_by_page_newest_first(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     jobs = [await system.submit("yearly") for _ in range(3)]
     for job_id in jobs:
         await run_of(system, job_id, "completed")
@@ -105,7 +116,9 @@ async def test_runs_are_listed_page_by_page_newest_first(system: System, client:
     ("/runs/yearly:2026-01-01T02:00:00Z", 404), ("/runs/absent", 422), ("/runs/a b:c", 422), ("/runs/a:b%0a", 422),
     ("/runs?state=walking", 422), ("/runs?limit=0", 422), ("/runs?cursor=x", 422),
 ])  # fmt: skip
-async def test_invalid_requests_for_runs_are_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+async def test_invalid_requests_for_runs_are_refused(
+    client: httpx2.AsyncClient, path: str, status: int
+) -> None:
     assert (await client.get(f"{API}{path}")).status_code == status
 
 

@@ -32,7 +32,9 @@ async def test_schedules_are_listed_with_their_next_slots(client: httpx2.AsyncCl
 async def test_a_list_can_be_read_page_by_page(client: httpx2.AsyncClient) -> None:
     first = (await client.get(f"{API}/schedules", params={"limit": 1})).json()
 
-    second = (await client.get(f"{API}/schedules", params={"limit": 1, "cursor": first["next_cursor"]})).json()
+    second = (
+        await client.get(f"{API}/schedules", params={"limit": 1, "cursor": first["next_cursor"]})
+    ).json()
 
     assert [page["items"][0]["workflow_id"] for page in (first, second)] == ["hourly", "yearly"]
     assert second["next_cursor"] is None
@@ -59,12 +61,16 @@ async def test_next_slots_are_in_utc_and_local_time(client: httpx2.AsyncClient) 
     ("/schedules/yearly/next?count=0", 422), ("/schedules/yearly/next?count=1001", 422), ("/schedules/a.b", 422),
     ("/schedules?cursor=x", 422),
 ])  # fmt: skip
-async def test_invalid_requests_for_schedules_are_refused(client: httpx2.AsyncClient, path: str, status: int) -> None:
+async def test_invalid_requests_for_schedules_are_refused(
+    client: httpx2.AsyncClient, path: str, status: int
+) -> None:
     assert (await client.get(f"{API}{path}")).status_code == status
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "trigger"])
-async def test_actions_on_a_workflow_without_schedule_are_refused(client: httpx2.AsyncClient, verb: str) -> None:
+async def test_actions_on_a_workflow_without_schedule_are_refused(
+    client: httpx2.AsyncClient, verb: str
+) -> None:
     assert (await client.post(f"{API}/schedules/chain/{verb}")).status_code == 404
 
 
@@ -78,7 +84,9 @@ async def test_a_paused_schedule_has_no_next_slot_until_resumed(client: httpx2.A
     assert resumed["next_at"] is not None
 
 
-async def test_a_run_can_be_started_now_with_the_schedules_input(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_run_can_be_started_now_with_the_schedules_input(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     response = await client.post(f"{API}/schedules/yearly/trigger")
 
     assert response.status_code == 201
@@ -86,7 +94,9 @@ async def test_a_run_can_be_started_now_with_the_schedules_input(system: System,
     assert (job["status"], job["input_data"]) == ("completed", {"n": 1, "m": 2})
 
 
-async def test_a_run_can_be_started_now_with_another_input(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_run_can_be_started_now_with_another_input(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     response = await client.post(f"{API}/schedules/yearly/trigger", json={"input_data": {"n": 5}})
 
     assert (await system.ended(response.json()["job_id"]))["input_data"] == {"n": 5}
@@ -102,13 +112,17 @@ async def test_a_trigger_with_a_key_starts_one_run(client: httpx2.AsyncClient) -
     first = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
 
     again = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
-    other = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k", "input_data": {"n": 9}})
+    other = await client.post(
+        f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k", "input_data": {"n": 9}}
+    )
 
     assert [first.status_code, again.status_code, other.status_code] == [201, 200, 409]
     assert first.json() == again.json() | {"status": first.json()["status"]}
 
 
-async def test_a_trigger_key_is_independent_of_new_defaults(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_trigger_key_is_independent_of_new_defaults(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     first = await client.post(f"{API}/schedules/yearly/trigger", json={"idempotency_key": "k"})
     newer = {"workflow_id": "yearly", "schedule": {"cron": "0 0 1 1 *", "input": {"n": 77}}}
     await client.post(f"{API}/workflows", json={**newer, "nodes": {"a": {"handler": "echo"}}})
@@ -120,28 +134,46 @@ async def test_a_trigger_key_is_independent_of_new_defaults(system: System, clie
 
 def yesterday() -> tuple[str, str]:
     """Return three hours of yesterday, which have three slots of the hourly workflow."""
-    start = (datetime.now(UTC) - timedelta(days=1)).replace(hour=6, minute=30, second=0, microsecond=0)
+    start = (datetime.now(UTC) - timedelta(days=1)).replace(
+        hour=6, minute=30, second=0, microsecond=0
+    )
     return f"{start:%Y-%m-%dT%H:%M:%SZ}", f"{start + timedelta(hours=2):%Y-%m-%dT%H:%M:%SZ}"
 
 
 async def test_a_past_range_is_backfilled(system: System, client: httpx2.AsyncClient) -> None:
     since, until = yesterday()
 
-    response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
+    response = await client.post(
+        f"{API}/schedules/hourly/backfill", json={"since": since, "until": until}
+    )
 
     assert response.status_code == 200
     slots = response.json()["slots"]
     assert [slot[11:16] for slot in slots] == ["06:30", "07:30", "08:30"]
-    page = await found(system, "/runs", lambda page: len(page["items"]) == 3, workflow_id="hourly", state="completed")
+    page = await found(
+        system,
+        "/runs",
+        lambda page: len(page["items"]) == 3,
+        workflow_id="hourly",
+        state="completed",
+    )
     assert [run["scheduled_at"] for run in page["items"]] == slots[::-1]
     assert {run["origin"] for run in page["items"]} == {"backfill"}
 
 
-async def test_a_backfilled_range_is_not_run_again(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_backfilled_range_is_not_run_again(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     since, until = yesterday()
     body = {"since": since, "until": until}
     await client.post(f"{API}/schedules/hourly/backfill", json=body)
-    await found(system, "/runs", lambda page: len(page["items"]) == 3, workflow_id="hourly", state="completed")
+    await found(
+        system,
+        "/runs",
+        lambda page: len(page["items"]) == 3,
+        workflow_id="hourly",
+        state="completed",
+    )
 
     await client.post(f"{API}/schedules/hourly/backfill", json=body)
     triggered = (await client.post(f"{API}/schedules/hourly/trigger")).json()["job_id"]
@@ -151,7 +183,9 @@ async def test_a_backfilled_range_is_not_run_again(system: System, client: httpx
     assert sum(run["origin"] == "backfill" for run in page["items"]) == 3
 
 
-async def test_a_dry_run_lists_slots_and_starts_none(system: System, client: httpx2.AsyncClient) -> None:
+async def test_a_dry_run_lists_slots_and_starts_none(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     since, until = yesterday()
     body = {"since": since, "until": until, "dry_run": True}
     path = f"{API}/schedules/hourly/backfill"
@@ -162,7 +196,9 @@ async def test_a_dry_run_lists_slots_and_starts_none(system: System, client: htt
     assert preview["dry_run"] is True
     page = await client.get(f"{API}/runs", params={"workflow_id": "hourly", "state": "completed"})
     assert page.json()["items"] == []
-    filled = (await client.post(path, json={"since": preview["slots"][1], "until": preview["slots"][1]})).json()
+    filled = (
+        await client.post(path, json={"since": preview["slots"][1], "until": preview["slots"][1]})
+    ).json()
     assert filled == {"workflow_id": "hourly", "slots": [preview["slots"][1]], "dry_run": False}
     again = (await client.post(path, json=body)).json()
     assert again["slots"] == [preview["slots"][0], preview["slots"][2]]
@@ -177,7 +213,11 @@ async def test_a_dry_run_lists_slots_and_starts_none(system: System, client: htt
     ("1990-05-01T00:00:00Z", "2026-05-02T00:00:00Z", 409),
     ("2090-05-01T00:00:00Z", "2090-05-02T00:00:00Z", 409),
 ])  # fmt: skip
-async def test_an_invalid_range_is_refused(client: httpx2.AsyncClient, since: str, until: str, status: int) -> None:
-    response = await client.post(f"{API}/schedules/hourly/backfill", json={"since": since, "until": until})
+async def test_an_invalid_range_is_refused(
+    client: httpx2.AsyncClient, since: str, until: str, status: int
+) -> None:
+    response = await client.post(
+        f"{API}/schedules/hourly/backfill", json={"since": since, "until": until}
+    )
 
     assert response.status_code == status, response.text

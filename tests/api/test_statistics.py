@@ -33,9 +33,14 @@ async def test_statistics_cover_the_last_jobs(system: System) -> None:
     }  # fmt: skip
     durations = result["duration_seconds"]
     assert 0 < durations["p50"] <= durations["p95"] <= durations["max"]
-    assert [(node["node_id"], node["runs"]) for node in result["nodes"]] == [("first", 3), ("second", 3)]
+    assert [(node["node_id"], node["runs"]) for node in result["nodes"]] == [
+        ("first", 3),
+        ("second", 3),
+    ]
     assert result["critical_path"] == ["first", "second"]
-    assert sum(node["share_of_critical_path"] for node in result["nodes"]) == pytest.approx(1.0, abs=0.001)
+    assert sum(node["share_of_critical_path"] for node in result["nodes"]) == pytest.approx(
+        1.0, abs=0.001
+    )
 
 
 async def test_statistics_count_failures_and_apply_filters(system: System) -> None:
@@ -46,7 +51,11 @@ async def test_statistics_count_failures_and_apply_filters(system: System) -> No
     await system.ended(await system.submit("failing"))
 
     whole = await answer(system, "/workflows/failing/statistics")
-    assert (whole["jobs"], whole["failed"], [node["failed"] for node in whole["nodes"]]) == (3, 3, [0, 3, 0])
+    assert (whole["jobs"], whole["failed"], [node["failed"] for node in whole["nodes"]]) == (
+        3,
+        3,
+        [0, 3, 0],
+    )
     assert (await answer(system, "/workflows/failing/statistics", version=1))["jobs"] == 2
     assert (await answer(system, "/workflows/failing/statistics", jobs=1))["jobs"] == 1
 
@@ -60,7 +69,9 @@ async def test_a_workflow_that_never_ran_has_no_durations(system: System) -> Non
     assert [node["runs"] for node in result["nodes"]] == [0, 0]
 
 
-async def test_statistics_cover_fewer_jobs_with_many_nodes(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_statistics_cover_fewer_jobs_with_many_nodes(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await system.deploy()
     for _ in range(3):
         await system.ended(await system.submit())
@@ -75,7 +86,9 @@ async def test_statistics_of_an_unknown_workflow_are_not_found(system: System) -
 
     for path in ("nothing/statistics", "chain/statistics?version=2"):
         assert (await system.client.get(f"{API}/workflows/{path}")).status_code == 404
-    assert (await system.client.get(f"{API}/workflows/chain/statistics?jobs=201")).status_code == 422
+    assert (
+        await system.client.get(f"{API}/workflows/chain/statistics?jobs=201")
+    ).status_code == 422
 
 
 async def test_activity_counts_submitted_and_finished_jobs(system: System) -> None:
@@ -94,12 +107,18 @@ async def test_activity_counts_submitted_and_finished_jobs(system: System) -> No
         False,
         1,
     )
-    counts = [sum(one[name] for one in buckets) for name in ("submitted", "completed", "failed", "cancelled")]
+    counts = [
+        sum(one[name] for one in buckets)
+        for name in ("submitted", "completed", "failed", "cancelled")
+    ]
     assert counts == [4, 2, 1, 0]
     assert max(one["p95_seconds"] or 0 for one in buckets) > 0
     assert [one["at"] for one in buckets] == sorted(one["at"] for one in buckets)
     await system.client.post(f"{API}/jobs/{waiting}/cancel")
-    assert sum(one["cancelled"] for one in (await answer(system, "/activity", minutes=2))["buckets"]) == 1
+    assert (
+        sum(one["cancelled"] for one in (await answer(system, "/activity", minutes=2))["buckets"])
+        == 1
+    )
 
 
 async def test_activity_is_marked_as_truncated_with_too_many_jobs(

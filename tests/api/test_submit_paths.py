@@ -53,7 +53,9 @@ async def test_a_key_with_another_body_conflicts_on_both_paths(deployment: Deplo
     await deployment.post("/jobs", body(2), 409)
 
 
-async def test_a_repeated_request_survives_a_new_version_with_other_defaults(deployment: Deployment) -> None:
+async def test_a_repeated_request_survives_a_new_version_with_other_defaults(
+    deployment: Deployment,
+) -> None:
     job = await deployment.embedded.submit("defaulted", {}, idempotency_key="key")
     await deployment.deploy(DEFAULTED.replace("default: 3", "default: 4"))
 
@@ -71,4 +73,6 @@ async def test_both_paths_check_the_input_and_fill_in_defaults(deployment: Deplo
     assert bytes(job.spec.input) == bytes(stored.spec.input) == b'{"size":3}'
     with pytest.raises(InputInvalid):
         await deployment.embedded.submit("defaulted", {"size": "large"})
-    await deployment.post("/jobs", {"workflow_id": "defaulted", "input_data": {"size": "large"}}, 422)
+    await deployment.post(
+        "/jobs", {"workflow_id": "defaulted", "input_data": {"size": "large"}}, 422
+    )

@@ -30,7 +30,9 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 async def test_a_reported_output_completes_the_job(server: Server) -> None:
     task = await server.claimed()
 
-    answer = await server.post("/callbacks/task-result", result(task, {"boat": [1, 2.5, None, "ü"]}))
+    answer = await server.post(
+        "/callbacks/task-result", result(task, {"boat": [1, 2.5, None, "ü"]})
+    )
 
     assert answer == {"accepted": True, "duplicate": False}
     assert (await server.ended(task["job_id"])).state.status == "completed"
@@ -77,7 +79,14 @@ async def test_a_result_whose_message_was_lost_still_completes_the_job(server: S
     task = await server.claimed()
     now = server.clock.now()
     message = TaskFinished(
-        task["job_id"], "work", 1, "worker-xyz", now, now, Succeeded(Raw(b'"kept"')), result_id=task["task_id"]
+        task["job_id"],
+        "work",
+        1,
+        "worker-xyz",
+        now,
+        now,
+        Succeeded(Raw(b'"kept"')),
+        result_id=task["task_id"],
     )
 
     await server.store.jobs.put_result(StoredResult(task["task_id"], 0, message, now))
@@ -89,7 +98,9 @@ async def test_a_result_whose_message_was_lost_still_completes_the_job(server: S
 async def test_a_reported_failure_fails_the_job(server: Server) -> None:
     task = await server.claimed()
 
-    await server.post("/callbacks/task-result", result(task, status="failed", error="the blade broke"))
+    await server.post(
+        "/callbacks/task-result", result(task, status="failed", error="the blade broke")
+    )
 
     assert (await server.ended(task["job_id"])).state.status == "failed"
     error = await server.error(task["job_id"], "work")
@@ -98,7 +109,13 @@ async def test_a_reported_failure_fails_the_job(server: Server) -> None:
 
 async def test_an_error_may_have_details(server: Server) -> None:
     task = await server.claimed()
-    error = {"type": "BladeBroken", "message": "again", "retryable": False, "status": 503, "retry_after": "2s"}
+    error = {
+        "type": "BladeBroken",
+        "message": "again",
+        "retryable": False,
+        "status": 503,
+        "retry_after": "2s",
+    }
 
     await server.post("/callbacks/task-result", result(task, status="failed", error=error))
 
@@ -111,7 +128,11 @@ async def test_an_error_may_have_details(server: Server) -> None:
 
 async def test_the_end_of_a_long_traceback_is_kept(server: Server) -> None:
     task = await server.claimed()
-    error = {"type": "BladeBroken", "message": "again", "traceback": "x" * 10_000 + "BladeBroken: again"}
+    error = {
+        "type": "BladeBroken",
+        "message": "again",
+        "traceback": "x" * 10_000 + "BladeBroken: again",
+    }
 
     await server.post("/callbacks/task-result", result(task, status="failed", error=error))
 
@@ -158,7 +179,9 @@ async def test_the_worker_reports_the_duration(server: Server) -> None:
     await server.post("/callbacks/task-result", result(task, 1, execution_duration_ms=250))
     await server.ended(task["job_id"])
 
-    (completed,) = [e for e in await server.store.jobs.events(task["job_id"]) if e.type == "node_completed"]
+    (completed,) = [
+        e for e in await server.store.jobs.events(task["job_id"]) if e.type == "node_completed"
+    ]
 
     assert completed.meta is not None
     assert msgspec.json.decode(completed.meta) == {"execution": {"duration_seconds": 0.25}}
@@ -177,10 +200,14 @@ async def test_the_meta_of_a_result_is_stored(server: Server) -> None:
 
 async def test_an_encoded_result_request_is_accepted(server: Server) -> None:
     task = await server.claimed()
-    shape = wire.TaskResultRequest(task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]"))
+    shape = wire.TaskResultRequest(
+        task["task_id"], task["job_id"], "work", "completed", "worker-xyz", Raw(b"[7]")
+    )
 
     answer = await server.client.post(
-        "/callbacks/task-result", content=msgspec.json.encode(shape), headers={"content-type": "application/json"}
+        "/callbacks/task-result",
+        content=msgspec.json.encode(shape),
+        headers={"content-type": "application/json"},
     )
 
     assert answer.status_code == 200, answer.text
@@ -189,7 +216,13 @@ async def test_an_encoded_result_request_is_accepted(server: Server) -> None:
 
 
 async def test_a_result_of_an_unknown_job_is_refused(server: Server) -> None:
-    body = {"task_id": "nope_work_1", "job_id": "nope", "node_id": "work", "status": "completed", "worker_id": "w"}
+    body = {
+        "task_id": "nope_work_1",
+        "job_id": "nope",
+        "node_id": "work",
+        "status": "completed",
+        "worker_id": "w",
+    }
 
     await server.post("/callbacks/task-result", body, 404)
 
@@ -217,7 +250,9 @@ async def test_a_result_of_a_future_attempt_is_refused(server: Server) -> None:
 async def test_a_result_of_an_iteration_of_a_plain_node_is_refused(server: Server) -> None:
     task = await server.claimed()
 
-    await server.post("/callbacks/task-result", result(task) | {"task_id": f"{task['job_id']}_work[3]_1"}, 409)
+    await server.post(
+        "/callbacks/task-result", result(task) | {"task_id": f"{task['job_id']}_work[3]_1"}, 409
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,7 +279,9 @@ async def test_a_result_of_an_iteration_of_a_plain_node_is_refused(server: Serve
         {"output": 2**64},
     ],
 )
-async def test_a_malformed_result_is_refused_and_leaves_no_trace(server: Server, wrong: dict[str, Any]) -> None:
+async def test_a_malformed_result_is_refused_and_leaves_no_trace(
+    server: Server, wrong: dict[str, Any]
+) -> None:
     task = await server.claimed()
     body = result(task, "x") | wrong
     body["task_id"] = str(body["task_id"]).replace("JOB", task["job_id"])
@@ -267,7 +304,9 @@ async def test_a_malformed_result_is_refused_and_leaves_no_trace(server: Server,
         (b"[" * 100_000 + b"]" * 100_000, 422),
     ],
 )
-async def test_an_output_that_is_not_plain_json_is_refused(server: Server, output: bytes, status: int) -> None:
+async def test_an_output_that_is_not_plain_json_is_refused(
+    server: Server, output: bytes, status: int
+) -> None:
     task = await server.claimed()
     head = msgspec.json.encode({**result(task), "output": "HERE"})
 
@@ -308,7 +347,10 @@ def emitted(task: dict[str, Any], event_type: str, **rest: object) -> dict[str, 
         "node_type": "http",
         "duration": 1.25,
         "context": {"workload": {"api_url": "https://api.example.com"}},
-        "meta": {"retry": {"has_config": True}, "queue_meta": {"queue_id": 456789, "worker_id": "worker-1"}},
+        "meta": {
+            "retry": {"has_config": True},
+            "queue_meta": {"queue_id": 456789, "worker_id": "worker-1"},
+        },
         "parent_event_id": "789012",
         **rest,
     }
@@ -317,7 +359,9 @@ def emitted(task: dict[str, Any], event_type: str, **rest: object) -> dict[str, 
 async def test_an_emitted_completion_completes_the_node(server: Server) -> None:
     task = await server.claimed()
 
-    answer = await server.post("/event/emit", emitted(task, "action_completed", result={"status": "success"}))
+    answer = await server.post(
+        "/event/emit", emitted(task, "action_completed", result={"status": "success"})
+    )
 
     assert answer == {"accepted": True, "duplicate": False}
     await server.ended(task["job_id"])
@@ -327,7 +371,9 @@ async def test_an_emitted_completion_completes_the_node(server: Server) -> None:
 async def test_an_emitted_result_may_be_in_the_events_data(server: Server) -> None:
     task = await server.claimed()
 
-    await server.post("/event/emit", emitted(task, "action_completed", data={"result": [1], "attempt_number": 1}))
+    await server.post(
+        "/event/emit", emitted(task, "action_completed", data={"result": [1], "attempt_number": 1})
+    )
 
     await server.ended(task["job_id"])
     assert await server.output(task["job_id"], "work") == [1]
@@ -336,7 +382,9 @@ async def test_an_emitted_result_may_be_in_the_events_data(server: Server) -> No
 async def test_an_emitted_failure_fails_the_node(server: Server) -> None:
     task = await server.claimed()
 
-    await server.post("/event/emit", emitted(task, "action_failed", error={"type": "Timeout", "message": "slow"}))
+    await server.post(
+        "/event/emit", emitted(task, "action_failed", error={"type": "Timeout", "message": "slow"})
+    )
 
     assert (await server.ended(task["job_id"])).state.status == "failed"
     assert (await server.error(task["job_id"], "work"))["message"] == "slow"
@@ -363,7 +411,9 @@ async def test_a_repeated_completion_is_a_duplicate(server: Server) -> None:
     assert await server.output(task["job_id"], "work") == 1
 
 
-async def test_an_event_about_an_earlier_attempt_does_not_finish_the_current_one(server: Server) -> None:
+async def test_an_event_about_an_earlier_attempt_does_not_finish_the_current_one(
+    server: Server,
+) -> None:
     first = await server.claimed("retried")
     await server.post("/callbacks/task-result", result(first, status="failed", error="once"))
     (second,) = await server.claim()

@@ -120,7 +120,9 @@ async def test_claims_end_when_the_server_stops(tmp_path: Path) -> None:
         ({"wait": "soon"}, "wait"),
     ],
 )
-async def test_a_claim_out_of_bounds_is_refused(server: Server, wrong: dict[str, object], path: str) -> None:
+async def test_a_claim_out_of_bounds_is_refused(
+    server: Server, wrong: dict[str, object], path: str
+) -> None:
     refused = await server.post("/tasks/claim", {"worker_id": "w", **wrong}, 422)
 
     assert refused["errors"][0]["path"] == path
@@ -132,7 +134,9 @@ async def test_a_claim_out_of_bounds_is_refused(server: Server, wrong: dict[str,
 async def test_a_heartbeat_of_running_tasks_stops_nothing(server: Server) -> None:
     task = await server.claimed()
 
-    beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
+    beat = await server.post(
+        "/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
+    )
 
     assert beat == {"stop": []}
 
@@ -141,7 +145,9 @@ async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> 
     task = await server.claimed()
     await server.engine.jobs.cancel(task["job_id"])
 
-    beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
+    beat = await server.post(
+        "/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
+    )
 
     assert beat == {"stop": [task["task_id"]]}
 
@@ -158,7 +164,9 @@ async def test_a_heartbeat_stops_a_cancelled_task_that_it_did_not_list(server: S
 async def test_a_heartbeat_stops_a_task_of_another_worker(server: Server) -> None:
     task = await server.claimed()
 
-    beat = await server.post("/tasks/heartbeat", {"worker_id": "another", "task_ids": [task["task_id"]]})
+    beat = await server.post(
+        "/tasks/heartbeat", {"worker_id": "another", "task_ids": [task["task_id"]]}
+    )
 
     assert beat == {"stop": [task["task_id"]]}
 
@@ -177,7 +185,9 @@ async def test_the_task_of_a_lost_worker_is_reassigned(server: Server) -> None:
 async def test_a_worker_with_heartbeats_keeps_its_task(server: Server) -> None:
     task = await server.claimed()
     server.clock.jump(WORKER_TIMEOUT_SECONDS - 1)
-    await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]})
+    await server.post(
+        "/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
+    )
 
     server.clock.jump(2)
     await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
@@ -199,7 +209,9 @@ async def test_a_task_missing_from_heartbeats_is_reassigned(
     assert again["task_id"] == task["task_id"]
 
 
-async def test_the_late_result_of_a_lost_worker_is_accepted_and_stops_the_second(server: Server) -> None:
+async def test_the_late_result_of_a_lost_worker_is_accepted_and_stops_the_second(
+    server: Server,
+) -> None:
     task = await server.claimed()
     server.clock.jump(WORKER_TIMEOUT_SECONDS + 1)
     await server.broker.reclaim(WORKER_TIMEOUT_SECONDS)
@@ -208,5 +220,7 @@ async def test_the_late_result_of_a_lost_worker_is_accepted_and_stops_the_second
     await server.post("/callbacks/task-result", result(task, {"by": "first"}))
 
     assert (await server.ended(task["job_id"])).state.status == "completed"
-    beat = await server.post("/tasks/heartbeat", {"worker_id": "second", "task_ids": [task["task_id"]]})
+    beat = await server.post(
+        "/tasks/heartbeat", {"worker_id": "second", "task_ids": [task["task_id"]]}
+    )
     assert beat == {"stop": [task["task_id"]]}

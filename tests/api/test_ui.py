@@ -33,7 +33,9 @@ async def ui(tmp_path: Path, built: Path) -> AsyncIterator[httpx2.AsyncClient]:
         yield system.client
 
 
-@pytest.mark.parametrize("path", ["/", "/index.html", "/jobs", "/jobs/1m7gjrzmd8447yh6bp63mp70", "/a/b/c/", "/apix"])
+@pytest.mark.parametrize(
+    "path", ["/", "/index.html", "/jobs", "/jobs/1m7gjrzmd8447yh6bp63mp70", "/a/b/c/", "/apix"]
+)
 async def test_every_path_of_the_ui_returns_its_page(ui: httpx2.AsyncClient, path: str) -> None:
     response = await ui.get(path, headers=PLAIN)
 
@@ -48,13 +50,18 @@ async def test_the_content_policy_allows_own_resources_only(ui: httpx2.AsyncClie
     assert headers.get_list("content-security-policy") == [CONTENT_POLICY]
     assert "unsafe" not in CONTENT_POLICY
     assert "http" not in CONTENT_POLICY
-    assert (headers["x-content-type-options"], headers["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert (headers["x-content-type-options"], headers["referrer-policy"]) == (
+        "nosniff",
+        "no-referrer",
+    )
 
 
 async def test_api_responses_keep_their_content_policy(ui: httpx2.AsyncClient) -> None:
     headers = (await ui.get(f"{API}/jobs")).headers
 
-    assert headers.get_list("content-security-policy") == ["default-src 'none'; frame-ancestors 'none'"]
+    assert headers.get_list("content-security-policy") == [
+        "default-src 'none'; frame-ancestors 'none'"
+    ]
     assert headers.get_list("cache-control") == ["no-store"]
 
 
@@ -70,10 +77,20 @@ async def test_files_with_hashed_names_are_immutable(ui: httpx2.AsyncClient) -> 
 
 @pytest.mark.parametrize(
     ("accepted", "coding"),
-    [("gzip, br", "gzip"), ("br;q=1, GZIP;q=0.5", "gzip"), ("*", "gzip"), ("gzip;q=0, br", None), ("br", None)],
+    [
+        ("gzip, br", "gzip"),
+        ("br;q=1, GZIP;q=0.5", "gzip"),
+        ("*", "gzip"),
+        ("gzip;q=0, br", None),
+        ("br", None),
+    ],
 )
-async def test_a_file_is_compressed_if_accepted(ui: httpx2.AsyncClient, accepted: str, coding: str | None) -> None:
-    async with ui.stream("GET", "/assets/index-4f6c.js", headers={"accept-encoding": accepted}) as response:
+async def test_a_file_is_compressed_if_accepted(
+    ui: httpx2.AsyncClient, accepted: str, coding: str | None
+) -> None:
+    async with ui.stream(
+        "GET", "/assets/index-4f6c.js", headers={"accept-encoding": accepted}
+    ) as response:
         raw = b"".join([chunk async for chunk in response.aiter_raw()])
 
     assert response.headers.get("content-encoding") == coding
@@ -92,19 +109,31 @@ async def test_a_head_has_the_headers_and_no_body(ui: httpx2.AsyncClient, path: 
 
 @pytest.mark.parametrize(
     "path",
-    ["/secret.txt", "/assets/absent.js", "/..%2fsecret.txt", "/assets/..%2f..%2fsecret.txt", "/assets/%2e%2e/x.js"],
+    [
+        "/secret.txt",
+        "/assets/absent.js",
+        "/..%2fsecret.txt",
+        "/assets/..%2f..%2fsecret.txt",
+        "/assets/%2e%2e/x.js",
+    ],
 )
 async def test_a_file_outside_the_ui_is_not_found(ui: httpx2.AsyncClient, path: str) -> None:
     response = await ui.get(path)
 
-    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+    assert (response.status_code, response.headers["content-type"]) == (
+        404,
+        "application/problem+json",
+    )
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/", "/api/v2/jobs", f"{API}/nothing"])
 async def test_unknown_paths_of_the_api_are_problems(ui: httpx2.AsyncClient, path: str) -> None:
     response = await ui.get(path)
 
-    assert (response.status_code, response.headers["content-type"]) == (404, "application/problem+json")
+    assert (response.status_code, response.headers["content-type"]) == (
+        404,
+        "application/problem+json",
+    )
 
 
 async def test_nothing_can_be_posted_to_the_ui(ui: httpx2.AsyncClient) -> None:
@@ -125,7 +154,12 @@ async def test_routes_of_the_api_precede_the_ui(ui: httpx2.AsyncClient) -> None:
 async def test_the_openapi_document_does_not_list_the_ui(ui: httpx2.AsyncClient) -> None:
     paths = (await ui.get(f"{API}/openapi.json")).json()["paths"]
 
-    assert {path for path in paths if not path.startswith(API)} == {"/livez", "/readyz", "/health", "/metrics"}
+    assert {path for path in paths if not path.startswith(API)} == {
+        "/livez",
+        "/readyz",
+        "/health",
+        "/metrics",
+    }
 
 
 async def test_a_missing_ui_explains_how_to_build_it(client: httpx2.AsyncClient) -> None:

@@ -52,13 +52,19 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def report(server: Server, task: dict[str, Any], output: object = None, **rest: object) -> dict[str, Any]:
+async def report(
+    server: Server, task: dict[str, Any], output: object = None, **rest: object
+) -> dict[str, Any]:
     return await server.post("/callbacks/task-result", result(task, output, **rest))
 
 
-async def emit(server: Server, task: dict[str, Any], status: int = 200, **rest: Any) -> dict[str, Any]:
+async def emit(
+    server: Server, task: dict[str, Any], status: int = 200, **rest: Any
+) -> dict[str, Any]:
     names = {name: task[name] for name in ("job_id", "node_id")}
-    return await server.post("/event/emit", {**names, "event_type": "action_completed", **rest}, status)
+    return await server.post(
+        "/event/emit", {**names, "event_type": "action_completed", **rest}, status
+    )
 
 
 # Loops
@@ -120,8 +126,12 @@ async def test_the_retry_of_an_iteration_has_retry_meta(server: Server) -> None:
     assert retry["scheduled_at"] is not None
 
 
-@pytest.mark.parametrize("task_id", ["{job}_each[2]_1", "{job}_each[99]_1", "{job}_each[0]_2", "{job}_each_1"])
-async def test_a_result_of_an_undispatched_iteration_is_refused(server: Server, task_id: str) -> None:
+@pytest.mark.parametrize(
+    "task_id", ["{job}_each[2]_1", "{job}_each[99]_1", "{job}_each[0]_2", "{job}_each_1"]
+)
+async def test_a_result_of_an_undispatched_iteration_is_refused(
+    server: Server, task_id: str
+) -> None:
     job_id = await server.submit("each")
     (task, _) = await server.claim(max_tasks=2)
 
@@ -134,7 +144,9 @@ async def test_an_index_of_a_node_without_a_loop_is_refused(server: Server) -> N
     job_id = await server.submit("large")
     (task,) = await server.claim()
 
-    await server.post("/callbacks/task-result", {**result(task, 1), "task_id": f"{job_id}_make[0]_1"}, 409)
+    await server.post(
+        "/callbacks/task-result", {**result(task, 1), "task_id": f"{job_id}_make[0]_1"}, 409
+    )
 
 
 async def test_a_repeated_loop_accepts_new_results(server: Server) -> None:
@@ -170,7 +182,10 @@ async def test_an_event_applies_to_its_iteration(server: Server) -> None:
 
     tasks = (await server.get(f"/jobs/{job_id}/nodes/each/iterations"))["items"]
 
-    assert [(task["status"], task["output"]) for task in tasks[:2]] == [("running", None), ("completed", "two")]
+    assert [(task["status"], task["output"]) for task in tasks[:2]] == [
+        ("running", None),
+        ("completed", "two"),
+    ]
 
 
 async def test_an_event_of_a_loop_must_name_its_iteration(server: Server) -> None:
@@ -189,7 +204,9 @@ async def test_an_emitted_context_is_stored_without_credentials(server: Server) 
     await emit(server, task, result=[1], context=context)
     await server.happened(job_id, "node_completed")
 
-    (event,) = [one for one in await server.store.jobs.events(job_id) if one.type == "node_completed"]
+    (event,) = [
+        one for one in await server.store.jobs.events(job_id) if one.type == "node_completed"
+    ]
     listed = (await server.get(f"/jobs/{job_id}/events", after=event.seq - 1, limit=1))["items"][0]
 
     assert event.context is not None
@@ -226,7 +243,10 @@ async def test_each_page_is_a_task_with_its_sink_and_meta(server: Server) -> Non
         "identity": f"{job_id}_fetch",
         "run_key": f"{job_id}_fetch~0",
     }
-    assert (second["sink"]["identity"], second["sink"]["run_key"]) == (f"{job_id}_fetch#2", f"{job_id}_fetch~0")
+    assert (second["sink"]["identity"], second["sink"]["run_key"]) == (
+        f"{job_id}_fetch#2",
+        f"{job_id}_fetch~0",
+    )
     assert (first["meta"], second["params"]) == ({}, {"page": 2})
     assert second["meta"]["retry"] == {
         "type": "on_success",
@@ -282,7 +302,9 @@ async def test_a_task_with_a_missing_artifact_fails_without_a_worker(server: Ser
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
 
 
-async def test_a_task_with_params_above_the_limit_of_the_settings_fails_without_a_worker(tmp_path: Path) -> None:
+async def test_a_task_with_params_above_the_limit_of_the_settings_fails_without_a_worker(
+    tmp_path: Path,
+) -> None:
     async with serving(tmp_path, queues=(), output_bytes_max=INLINE_BYTES_MAX // 4) as server:
         await server.deploy(LARGE)
         job_id = await server.submit("large")
@@ -309,7 +331,9 @@ async def test_tasks_with_slow_artifacts_wait_for_the_next_claim(
     assert (late, use["attempt"], use["node_id"]) == ([], 1, "use")
 
 
-async def test_tasks_that_do_not_fit_wait_for_the_next_claim(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tasks_that_do_not_fit_wait_for_the_next_claim(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.api.task_payload.ANSWER_BYTES_MAX", 10)
     await server.submit("each")
 

@@ -44,8 +44,14 @@ async def test_a_worker_is_shown_with_its_tasks(idle: System) -> None:
     [worker] = (await idle.client.get(f"{API}/workers")).json()["items"]
 
     assert worker["running"] == len(tasks) == 4
-    shown = {(task["job_id"], task["node_id"], task["index"], task["attempt"]) for task in worker["tasks"]}
-    assert shown == {(job_id, "a_node_1", None, 1), *((job_id, "each", index, 1) for index in range(3))}
+    shown = {
+        (task["job_id"], task["node_id"], task["index"], task["attempt"])
+        for task in worker["tasks"]
+    }
+    assert shown == {
+        (job_id, "a_node_1", None, 1),
+        *((job_id, "each", index, 1) for index in range(3)),
+    }
     assert all(task["since"] <= worker["seen_at"] for task in worker["tasks"])
 
 
@@ -76,4 +82,6 @@ async def test_idle_queues_are_not_listed(idle: System) -> None:
     ],
 )
 def test_a_task_id_is_parsed(task_id: str, place: tuple[str, str, int | None, int]) -> None:
-    assert worker_task_view(HeldTask(0, task_id)) == WorkerTaskView(*place, since="1970-01-01T00:00:00.000000Z")
+    assert worker_task_view(HeldTask(0, task_id)) == WorkerTaskView(
+        *place, since="1970-01-01T00:00:00.000000Z"
+    )

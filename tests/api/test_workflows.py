@@ -20,28 +20,38 @@ nodes:
 
 
 async def test_a_new_document_becomes_a_version(client: httpx2.AsyncClient) -> None:
-    response = await client.post(f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML)
+    response = await client.post(
+        f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML
+    )
 
     assert response.status_code == 201
     assert response.json()["version"] == 1
     assert response.json()["aliases"] == {"latest": [{"version": 1, "weight": 100}]}
 
 
-async def test_the_same_document_creates_no_version(system: System, client: httpx2.AsyncClient) -> None:
+async def test_the_same_document_creates_no_version(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
 
-    response = await client.post(f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML)
+    response = await client.post(
+        f"{API}/workflows", content=CHAIN.format(workflow_id="chain", mark=1), headers=YAML
+    )
 
     assert (response.status_code, response.json()["version"]) == (200, 1)
 
 
 async def test_a_document_may_be_json(client: httpx2.AsyncClient) -> None:
-    response = await client.post(f"{API}/workflows", json={"workflow_id": "j", "nodes": {"a": {"handler": "echo"}}})
+    response = await client.post(
+        f"{API}/workflows", json={"workflow_id": "j", "nodes": {"a": {"handler": "echo"}}}
+    )
 
     assert response.status_code == 201
 
 
-async def test_an_invalid_document_is_refused_with_all_positions(client: httpx2.AsyncClient) -> None:
+async def test_an_invalid_document_is_refused_with_all_positions(
+    client: httpx2.AsyncClient,
+) -> None:
     response = await client.post(f"{API}/workflows", content=BROKEN, headers=YAML)
 
     assert response.status_code == 422
@@ -89,23 +99,31 @@ async def test_a_large_document_is_checked_in_a_thread(client: httpx2.AsyncClien
 
 
 async def test_a_document_of_another_type_is_refused(client: httpx2.AsyncClient) -> None:
-    response = await client.post(f"{API}/workflows", content="a: 1", headers={"content-type": "text/plain"})
+    response = await client.post(
+        f"{API}/workflows", content="a: 1", headers={"content-type": "text/plain"}
+    )
 
     assert response.status_code == 415
 
 
-async def test_workflows_are_listed_page_by_page(system: System, client: httpx2.AsyncClient) -> None:
+async def test_workflows_are_listed_page_by_page(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     for name in ("c", "a", "b"):
         await system.deploy(name)
 
     first = (await client.get(f"{API}/workflows", params={"limit": 2})).json()
-    second = (await client.get(f"{API}/workflows", params={"limit": 2, "cursor": first["next_cursor"]})).json()
+    second = (
+        await client.get(f"{API}/workflows", params={"limit": 2, "cursor": first["next_cursor"]})
+    ).json()
 
     assert [item["workflow_id"] for item in first["items"] + second["items"]] == ["a", "b", "c"]
     assert second["next_cursor"] is None
 
 
-async def test_versions_are_shown_newest_first_and_one_by_one(system: System, client: httpx2.AsyncClient) -> None:
+async def test_versions_are_shown_newest_first_and_one_by_one(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy(mark=1)
     await system.deploy(mark=2)
 
@@ -118,7 +136,9 @@ async def test_versions_are_shown_newest_first_and_one_by_one(system: System, cl
     assert newest["version"] == 2
 
 
-@pytest.mark.parametrize("path", ["absent", "absent/versions", "absent/versions/1", "chain/versions/7"])
+@pytest.mark.parametrize(
+    "path", ["absent", "absent/versions", "absent/versions/1", "chain/versions/7"]
+)
 async def test_unknown_workflows_and_versions_are_not_found(
     system: System, client: httpx2.AsyncClient, path: str
 ) -> None:
@@ -142,7 +162,9 @@ async def test_a_deleted_workflow_refuses_submits_and_keeps_its_history(
     assert response.status_code == 204
     assert (await client.get(f"{API}/workflows")).json()["items"] == []
     assert (await client.post(f"{API}/jobs", json={"workflow_id": "chain"})).status_code == 404
-    assert (await client.post(f"{API}/jobs", json={"workflow_id": "chain", "version": 1})).status_code == 404
+    assert (
+        await client.post(f"{API}/jobs", json={"workflow_id": "chain", "version": 1})
+    ).status_code == 404
     assert (await client.post(f"{API}/jobs/{job_id}/rerun")).status_code == 404
     assert (await client.get(f"{API}/jobs/{job_id}")).json()["status"] == "completed"
     assert (await client.get(f"{API}/workflows/chain/versions")).status_code == 200
@@ -195,10 +217,14 @@ async def test_an_alias_is_removed_once(system: System, client: httpx2.AsyncClie
     again = await client.delete(f"{API}/workflows/chain/aliases/stable")
 
     assert (removed.status_code, again.status_code) == (204, 404)
-    assert (await client.post(f"{API}/jobs", json={"workflow_id": "chain", "version": "stable"})).status_code == 404
+    assert (
+        await client.post(f"{API}/jobs", json={"workflow_id": "chain", "version": "stable"})
+    ).status_code == 404
 
 
-async def test_an_unknown_alias_is_refused_with_the_known_ones(system: System, client: httpx2.AsyncClient) -> None:
+async def test_an_unknown_alias_is_refused_with_the_known_ones(
+    system: System, client: httpx2.AsyncClient
+) -> None:
     await system.deploy()
     await client.put(f"{API}/workflows/chain/aliases/stable", json={"version": 1})
 
@@ -254,7 +280,9 @@ async def test_a_list_includes_recent_jobs_on_request(system: System) -> None:
     newest = shown[0]["recent"][0]
     assert set(newest) == {"job_id", "status", "created_at", "started_at", "completed_at"}
     assert (newest["status"], newest["completed_at"] > newest["started_at"]) == ("completed", True)
-    assert [one["recent"] for one in (await system.client.get(f"{API}/workflows")).json()["items"]] == [[], []]
+    assert [
+        one["recent"] for one in (await system.client.get(f"{API}/workflows")).json()["items"]
+    ] == [[], []]
     assert (await system.client.get(f"{API}/workflows?recent=51")).status_code == 422
 
 
@@ -265,7 +293,11 @@ async def test_a_version_is_shown_as_a_document_that_deploys_as_itself(system: S
     response = await system.client.get(f"{API}/workflows/chain/versions/1/document")
 
     assert response.headers["content-type"] == "application/yaml"
-    assert response.text.startswith("workflow_id: chain\nnodes:\n  start:\n    type: start\n  first:\n")
+    assert response.text.startswith(
+        "workflow_id: chain\nnodes:\n  start:\n    type: start\n  first:\n"
+    )
     again = await system.deploy_text(response.text)
     assert (again["digest"], again["version"]) == (first["digest"], 3)
-    assert (await system.client.get(f"{API}/workflows/chain/versions/9/document")).status_code == 404
+    assert (
+        await system.client.get(f"{API}/workflows/chain/versions/9/document")
+    ).status_code == 404

@@ -125,13 +125,19 @@ class Server:
     async def deploy(self, document: str) -> str:
         definition, _ = read_definition(document)
         encoded = definition_json(definition)
-        await self.store.workflows.put(definition.workflow_id, encoded, digest(encoded), self.clock.now())
+        await self.store.workflows.put(
+            definition.workflow_id, encoded, digest(encoded), self.clock.now()
+        )
         return definition.workflow_id
 
     async def submit(self, workflow_id: str, **input_data: object) -> str:
-        return (await self.engine.jobs.submit(SubmitRequest(workflow_id, input_data, 1))).job.spec.job_id
+        return (
+            await self.engine.jobs.submit(SubmitRequest(workflow_id, input_data, 1))
+        ).job.spec.job_id
 
-    async def claim(self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object) -> list[dict[str, Any]]:
+    async def claim(
+        self, queue: str = "far", worker_id: str = "worker-xyz", **rest: object
+    ) -> list[dict[str, Any]]:
         body = {"worker_id": worker_id, "queues": [queue], "wait": 10, **rest}
         return (await self.post("/tasks/claim", body))["tasks"]
 
@@ -252,7 +258,9 @@ async def _listening(state: ApiState, port: int) -> AsyncIterator[str]:
         # Connections before the server is ready wait in the backlog.
         bound.listen()
         app = create_app(state)
-        config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5)
+        config = uvicorn.Config(
+            app, log_level="warning", lifespan="off", timeout_graceful_shutdown=5
+        )
         server = uvicorn.Server(config)
         running = asyncio.create_task(server.serve([bound]))
         try:

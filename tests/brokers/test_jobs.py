@@ -51,7 +51,9 @@ async def test_jobs_complete_over_a_server(on_site: Site, tmp_path: Path) -> Non
     assert {job.state.status for job in ended} == {"completed"}
 
 
-async def test_jobs_complete_although_the_server_is_flushed_repeatedly(on_site: Site, tmp_path: Path) -> None:
+async def test_jobs_complete_although_the_server_is_flushed_repeatedly(
+    on_site: Site, tmp_path: Path
+) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, fan())
         await process.start()
@@ -66,7 +68,9 @@ async def test_jobs_complete_although_the_server_is_flushed_repeatedly(on_site: 
     assert {job.state.status for job in ended} == {"completed"}
 
 
-async def test_process_without_shards_is_notified_that_a_job_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_process_without_shards_is_notified_that_a_job_ended(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.engine.engine.POLL_SECONDS", 10 * ENDS_SECONDS)
     engine_broker, server_broker = await site.open(), await site.open()
     async with deployed(engine_broker, server_broker) as both:

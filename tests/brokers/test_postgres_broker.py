@@ -42,12 +42,18 @@ async def restart(server: Server) -> Server:
     server.process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(server.process.wait)
     process = await asyncio.to_thread(
-        subprocess.Popen, server.process.args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+        subprocess.Popen,
+        server.process.args,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
     )
     return Server(server.url, process, signal.SIGINT)
 
 
-async def test_waiters_continue_after_a_server_crash_that_empties_the_queues(server: Server) -> None:
+async def test_waiters_continue_after_a_server_crash_that_empties_the_queues(
+    server: Server,
+) -> None:
     broker = await PostgresBroker.open(server.url)
     await broker.publish([task("a", queue="other")])
     claiming = asyncio.ensure_future(broker.claim("w1", QUEUES, 10, 60.0))
@@ -66,7 +72,9 @@ async def test_waiters_continue_after_a_server_crash_that_empties_the_queues(ser
         running.stop()
 
 
-async def test_notifications_while_the_server_is_down_are_lost(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_notifications_while_the_server_is_down_are_lost(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # How soon the listener notices the lost connection.
     monkeypatch.setattr(notifications, "PING_SECONDS", 0.1)
     broker = await PostgresBroker.open(server.url)
@@ -102,7 +110,9 @@ async def test_processes_that_start_together_create_the_tables_once(postgres_url
 async def test_dropped_tables_are_created_again(postgres_url: str) -> None:
     broker = await PostgresBroker.open(postgres_url)
     other = await asyncpg.connect(postgres_url)
-    await other.execute("drop table broker_tasks, broker_inbox, broker_workers, broker_cancellations")
+    await other.execute(
+        "drop table broker_tasks, broker_inbox, broker_workers, broker_cancellations"
+    )
     await other.close()
     await broker.publish([task("a")])
 
@@ -144,7 +154,12 @@ async def test_worker_finds_a_task_whose_publisher_died_before_notifying(
 
 async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: str) -> None:
     names = [f"t{number}" for number in range(2_000)]
-    await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
+    await broker.publish(
+        [
+            task(name, queue=f"q{number % 7}", priority=number % 3)
+            for number, name in enumerate(names)
+        ]
+    )
     await broker.cancel(names[1_800:])
     while taken := await broker.claim("w1", ("*",), 500, 0.0):
         await broker.finish("w1", [report(delivery.task) for delivery in taken])
@@ -157,18 +172,24 @@ async def test_idle_tables_are_empty(broker: PostgresBroker, broker_database: st
     assert counts == [0, 0, 0]
 
 
-async def test_number_of_connections_is_limited(broker: PostgresBroker, broker_database: str) -> None:
+async def test_number_of_connections_is_limited(
+    broker: PostgresBroker, broker_database: str
+) -> None:
     await broker.publish([task(f"t{number}") for number in range(50)])
     await asyncio.gather(*(broker.claim(f"w{number}", QUEUES, 2, 1.0) for number in range(25)))
 
     other = await asyncpg.connect(broker_database)
-    mine = await other.fetchval("select count(*) from pg_stat_activity where datname = current_database()")
+    mine = await other.fetchval(
+        "select count(*) from pg_stat_activity where datname = current_database()"
+    )
     await other.close()
     # The pool, the listener, and the connection of this test.
     assert mine <= connection.POOL_MAX + 2
 
 
-async def test_invalid_tasks_and_messages_are_skipped(broker: PostgresBroker, broker_database: str) -> None:
+async def test_invalid_tasks_and_messages_are_skipped(
+    broker: PostgresBroker, broker_database: str
+) -> None:
     await broker.publish([task("bad"), task("good")])
     other = await asyncpg.connect(broker_database)
     await other.execute("update broker_tasks set body = 'forged' where task_id = 'bad'")

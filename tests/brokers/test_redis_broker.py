@@ -37,7 +37,9 @@ class Restartable:
         self._server.process.wait()
 
     async def start_again(self) -> None:
-        process = await asyncio.to_thread(subprocess.Popen, self._server.process.args, stdout=subprocess.DEVNULL)
+        process = await asyncio.to_thread(
+            subprocess.Popen, self._server.process.args, stdout=subprocess.DEVNULL
+        )
         self._server = Server(self.url, process, signal.SIGTERM)
         async with asyncio.timeout(10.0):
             while True:
@@ -71,7 +73,9 @@ async def restarted(server: Restartable) -> AsyncIterator[RedisBroker]:
     await opened.close()
 
 
-async def test_tasks_can_be_published_again_after_a_flush(broker: RedisBroker, redis_url: str) -> None:
+async def test_tasks_can_be_published_again_after_a_flush(
+    broker: RedisBroker, redis_url: str
+) -> None:
     await broker.publish([task("queued"), task("held", priority=1)])
     await broker.claim("w1", QUEUES, 1, 0.0)
     send_redis(redis_url, b"FLUSHALL")
@@ -82,7 +86,9 @@ async def test_tasks_can_be_published_again_after_a_flush(broker: RedisBroker, r
     assert ids(await broker.claim("w2", QUEUES, 10, 0.0)) == ["held", "queued"]
 
 
-async def test_messages_sent_after_a_flush_are_received(broker: RedisBroker, redis_url: str) -> None:
+async def test_messages_sent_after_a_flush_are_received(
+    broker: RedisBroker, redis_url: str
+) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
     send_redis(redis_url, b"FLUSHALL")
@@ -91,7 +97,9 @@ async def test_messages_sent_after_a_flush_are_received(broker: RedisBroker, red
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
 
 
-async def test_result_of_a_task_lost_in_a_flush_is_delivered(broker: RedisBroker, redis_url: str) -> None:
+async def test_result_of_a_task_lost_in_a_flush_is_delivered(
+    broker: RedisBroker, redis_url: str
+) -> None:
     await broker.publish([task("a")])
     await broker.claim("w1", QUEUES, 1, 0.0)
     send_redis(redis_url, b"FLUSHALL")
@@ -100,7 +108,9 @@ async def test_result_of_a_task_lost_in_a_flush_is_delivered(broker: RedisBroker
     assert nodes(await broker.receive(0, 10, 0.0)) == ["a"]
 
 
-async def test_scripts_are_sent_again_after_a_script_flush(broker: RedisBroker, redis_url: str) -> None:
+async def test_scripts_are_sent_again_after_a_script_flush(
+    broker: RedisBroker, redis_url: str
+) -> None:
     await broker.publish([task("a")])
     with redis.Redis.from_url(redis_url) as client:
         client.script_flush()
@@ -109,7 +119,9 @@ async def test_scripts_are_sent_again_after_a_script_flush(broker: RedisBroker, 
     assert ids(await broker.claim("w1", QUEUES, 10, 0.0)) == ["a", "b"]
 
 
-async def test_waiters_continue_after_a_server_restart(restarted: RedisBroker, server: Restartable) -> None:
+async def test_waiters_continue_after_a_server_restart(
+    restarted: RedisBroker, server: Restartable
+) -> None:
     claiming = asyncio.ensure_future(restarted.claim("w1", QUEUES, 10, 30.0))
     receiving = asyncio.ensure_future(restarted.receive(0, 10, 30.0))
     await restarted.missing(["a"])
@@ -123,7 +135,9 @@ async def test_waiters_continue_after_a_server_restart(restarted: RedisBroker, s
         assert list(await receiving) == [Submitted("b")]
 
 
-async def test_call_during_a_server_restart_succeeds(restarted: RedisBroker, server: Restartable) -> None:
+async def test_call_during_a_server_restart_succeeds(
+    restarted: RedisBroker, server: Restartable
+) -> None:
     server.kill()
     await asyncio.gather(restarted.publish([task("a")]), server.start_again())
 
@@ -134,7 +148,9 @@ async def test_new_inbox_below_the_last_read_id_is_read_from_its_start(
     restarted: RedisBroker, server: Restartable
 ) -> None:
     with redis.Redis.from_url(server.url) as client:
-        client.xadd(f"{PREFIX}inbox:0", {"m": b'{"type":"submitted","job_id":"a"}'}, id="9999999999999-1")
+        client.xadd(
+            f"{PREFIX}inbox:0", {"m": b'{"type":"submitted","job_id":"a"}'}, id="9999999999999-1"
+        )
     await restarted.receive(0, 10, 0.0)
     server.kill()
     await server.start_again()
@@ -173,7 +189,12 @@ async def test_call_on_a_closed_broker_raises(redis_url: str) -> None:
 
 async def test_idle_server_stores_almost_nothing(broker: RedisBroker, redis_url: str) -> None:
     names = [f"t{number}" for number in range(10_000)]
-    await broker.publish([task(name, queue=f"q{number % 7}", priority=number % 3) for number, name in enumerate(names)])
+    await broker.publish(
+        [
+            task(name, queue=f"q{number % 7}", priority=number % 3)
+            for number, name in enumerate(names)
+        ]
+    )
     await broker.cancel(names[9_000:])
     while taken := await broker.claim("w1", ("*",), 500, 0.0):
         await broker.finish("w1", [report(delivery.task) for delivery in taken])
@@ -182,7 +203,8 @@ async def test_idle_server_stores_almost_nothing(broker: RedisBroker, redis_url:
     with redis.Redis.from_url(redis_url) as client:
         sizes = {key: client.memory_usage(key) or 0 for key in client.keys("*")}
     assert sorted(sizes) == [
-        f"{PREFIX}{name}".encode() for name in ("inbox:0", "last_number", "worker_queues", "workers")
+        f"{PREFIX}{name}".encode()
+        for name in ("inbox:0", "last_number", "worker_queues", "workers")
     ]
     assert sum(sizes.values()) < 20_000
 
@@ -193,7 +215,10 @@ async def test_broker_uses_two_connections(broker: RedisBroker, redis_url: str) 
         await broker.publish([task(f"t{number}") for number in range(50)])
         waiting: list[asyncio.Future[Any]] = []
         waiting += [asyncio.ensure_future(broker.receive(shard, 10, 30.0)) for shard in range(32)]
-        waiting += [asyncio.ensure_future(broker.receive_cancellations(f"w{number}", 30.0)) for number in range(8)]
+        waiting += [
+            asyncio.ensure_future(broker.receive_cancellations(f"w{number}", 30.0))
+            for number in range(8)
+        ]
         await asyncio.gather(*(broker.claim(f"w{number}", QUEUES, 5, 1.0) for number in range(10)))
         seen = len(client.client_list())
     for one in waiting:
@@ -230,7 +255,9 @@ async def received(broker: RedisBroker, count: int) -> list[Submitted]:
     return found
 
 
-async def test_pushed_and_fetched_messages_arrive_once_and_in_order(broker: RedisBroker, redis_url: str) -> None:
+async def test_pushed_and_fetched_messages_arrive_once_and_in_order(
+    broker: RedisBroker, redis_url: str
+) -> None:
     sender = await RedisBroker.open(redis_url)
     # Small batches are pushed with their notification, large ones are fetched.
     batches = [[Submitted(f"{turn}-{n}") for n in range(1 + 97 * (turn % 4))] for turn in range(60)]
@@ -256,7 +283,9 @@ async def test_pushed_messages_are_not_fetched(broker: RedisBroker, redis_url: s
     assert asked["cmdstat_xread"]["calls"] <= 2
 
 
-async def test_acknowledged_messages_are_removed_when_the_broker_closes(broker: RedisBroker, redis_url: str) -> None:
+async def test_acknowledged_messages_are_removed_when_the_broker_closes(
+    broker: RedisBroker, redis_url: str
+) -> None:
     other = await RedisBroker.open(redis_url)
     await other.send(0, [Submitted("a")])
     await other.receive(0, 10, 0.0)
@@ -267,7 +296,9 @@ async def test_acknowledged_messages_are_removed_when_the_broker_closes(broker: 
     assert list(await broker.receive(0, 10, 0.0)) == []
 
 
-async def test_acknowledgement_survives_a_lost_connection(broker: RedisBroker, redis_url: str) -> None:
+async def test_acknowledgement_survives_a_lost_connection(
+    broker: RedisBroker, redis_url: str
+) -> None:
     await broker.send(0, [Submitted("a")])
     await broker.receive(0, 10, 0.0)
     await broker.acknowledge(0, 1)
@@ -297,7 +328,9 @@ async def test_notifications_while_the_server_is_down_are_lost_silently(
     assert not [record for record in caplog.records if "PUBLISH" in record.getMessage()]
 
 
-async def test_closed_broker_ignores_notifications(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_closed_broker_ignores_notifications(
+    redis_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
     broker = await RedisBroker.open(redis_url)
     broker.notify_done(["a"])
     await broker.close()

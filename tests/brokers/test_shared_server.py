@@ -98,7 +98,9 @@ async def test_ten_thousand_tasks_run_once_on_two_workers(site: Site) -> None:
     engine, first, second = [await site.open() for _ in range(3)]
     names = [f"t{number}" for number in range(10_000)]
     seen: list[str] = []
-    working = [asyncio.ensure_future(work(one, f"w{id(one)}", seen, len(names))) for one in (first, second)]
+    working = [
+        asyncio.ensure_future(work(one, f"w{id(one)}", seen, len(names))) for one in (first, second)
+    ]
     for start in range(0, len(names), 500):
         await engine.publish([task(name) for name in names[start : start + 500]])
     results: list[str] = []

@@ -52,7 +52,9 @@ def test_an_embedded_database_is_migrated(windlass: Windlass, folder: Path) -> N
     assert (folder / ".windlass" / "windlass.db").exists()
 
 
-def test_an_embedded_database_is_copied_to_postgres(windlass: Windlass, ran: None, postgres_url: str) -> None:
+def test_an_embedded_database_is_copied_to_postgres(
+    windlass: Windlass, ran: None, postgres_url: str
+) -> None:
     result = windlass("db", "copy", SOURCE, postgres_url)
 
     assert result.code == 0
@@ -67,7 +69,9 @@ def test_copy_prints_json(windlass: Windlass, ran: None, postgres_url: str) -> N
     assert (rows["jobs"], rows["workflows"], result.json["shards"]) == (1, 1, 4)
 
 
-def test_copying_a_database_in_use_is_rejected(windlass: Windlass, folder: Path, postgres_url: str) -> None:
+def test_copying_a_database_in_use_is_rejected(
+    windlass: Windlass, folder: Path, postgres_url: str
+) -> None:
     async def copy_while_it_runs() -> CommandResult:
         async with open_embedded(load_settings().settings):
             return await asyncio.to_thread(windlass, "db", "copy", SOURCE, postgres_url)

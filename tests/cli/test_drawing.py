@@ -13,14 +13,26 @@ def plan_of(edges: dict[str, list[str]]) -> Plan:
     """Build a plan; parents must come before their children."""
     index = {node_id: number for number, node_id in enumerate(edges)}
     children = [tuple(index[child] for child in after) for after in edges.values()]
-    parents = [tuple(up for up, down in enumerate(children) if number in down) for number in range(len(edges))]
+    parents = [
+        tuple(up for up, down in enumerate(children) if number in down)
+        for number in range(len(edges))
+    ]
     kinds = [KINDS.get(node_id, NodeKind.TASK) for node_id in edges]
     handlers = {NodeKind.TASK: "echo"}
-    nodes = [NodePlan(node_id, kind, handlers.get(kind, "")) for node_id, kind in zip(edges, kinds, strict=True)]
+    nodes = [
+        NodePlan(node_id, kind, handlers.get(kind, ""))
+        for node_id, kind in zip(edges, kinds, strict=True)
+    ]
     return Plan("drawn", 1, nodes, index, parents, children, array("i", map(len, parents)))
 
 
-DIAMOND = {"start": ["left", "right"], "left": ["join"], "right": ["join"], "join": ["end"], "end": []}
+DIAMOND = {
+    "start": ["left", "right"],
+    "left": ["join"],
+    "right": ["join"],
+    "join": ["end"],
+    "end": [],
+}
 
 
 def test_a_diamond_is_drawn_with_boxes_and_lines() -> None:

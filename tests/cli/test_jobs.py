@@ -35,7 +35,9 @@ def test_jobs_are_listed_newest_first(windlass: Windlass, ran: list[str]) -> Non
 def test_a_list_can_be_read_page_by_page(windlass: Windlass, ran: list[str]) -> None:
     first = windlass("jobs", "list", "--json", "--limit", "2").json
 
-    second = windlass("jobs", "list", "--json", "--limit", "2", "--cursor", first["next_cursor"]).json
+    second = windlass(
+        "jobs", "list", "--json", "--limit", "2", "--cursor", first["next_cursor"]
+    ).json
 
     assert [job["job_id"] for job in first["items"] + second["items"]] == ran[::-1]
     assert second["next_cursor"] is None
@@ -57,7 +59,9 @@ def test_an_invalid_cursor_is_reported(windlass: Windlass, ran: list[str], curso
     ("flags", "expected"),
     [(("--status", "failed"), [1]), (("--workflow", "echo_test"), [2, 0]), (("--limit", "1"), [2])],
 )
-def test_jobs_are_filtered(windlass: Windlass, ran: list[str], flags: tuple[str, ...], expected: list[int]) -> None:
+def test_jobs_are_filtered(
+    windlass: Windlass, ran: list[str], flags: tuple[str, ...], expected: list[int]
+) -> None:
     listed = windlass("jobs", "list", "--json", *flags).json
 
     assert [job["job_id"] for job in listed["items"]] == [ran[number] for number in expected]
@@ -75,7 +79,9 @@ def test_a_job_is_shown_with_its_nodes_and_result(windlass: Windlass, ran: list[
 
     assert shown["result_data"] == {"echo_handler": {"echoed_params": {"n": 1}}}
     assert shown["created_at"] <= shown["started_at"] <= shown["completed_at"]
-    assert {node["node_id"]: node["status"] for node in shown["nodes"]}["echo_handler"] == "completed"
+    assert {node["node_id"]: node["status"] for node in shown["nodes"]}[
+        "echo_handler"
+    ] == "completed"
 
 
 def test_the_newest_job_is_shown_by_default(windlass: Windlass, ran: list[str]) -> None:
@@ -113,7 +119,9 @@ def test_events_are_listed_in_order(windlass: Windlass, ran: list[str]) -> None:
 
 
 def test_events_are_listed_after_a_sequence_number(windlass: Windlass, ran: list[str]) -> None:
-    events = windlass("jobs", "events", ran[0], "--json", "--after", "5", "--limit", "2").json["items"]
+    events = windlass("jobs", "events", ran[0], "--json", "--after", "5", "--limit", "2").json[
+        "items"
+    ]
 
     assert [event["seq"] for event in events] == [6, 7]
 
@@ -147,7 +155,9 @@ def test_logs_of_an_unknown_job_are_reported(windlass: Windlass, ran: list[str])
 
 
 def test_server_and_database_cannot_be_combined(windlass: Windlass) -> None:
-    result = windlass("jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db")
+    result = windlass(
+        "jobs", "list", "--server", "http://127.0.0.1:1", "--database", "sqlite:///x.db"
+    )
 
     assert result.code == 2
     assert "leave one out" in result.err

@@ -113,7 +113,11 @@ def test_plain_lines_summarize_a_loop_periodically(capsys: pytest.CaptureFixture
 
 def test_the_live_display_has_one_line_per_loop() -> None:
     progress = JobProgress(plan_of({"each": []}))
-    for one in [*running_loop(10_000, 3_410), event("iteration_failed", 1), event("iteration_failed", 2)]:
+    for one in [
+        *running_loop(10_000, 3_410),
+        event("iteration_failed", 1),
+        event("iteration_failed", 2),
+    ]:
         progress.apply(one)
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
     console.print(LiveDisplay(progress, console).render())
@@ -159,12 +163,19 @@ def test_iterations_are_listed(windlass: Windlass, looped: str) -> None:
     result = windlass("jobs", "iterations", looped, "each")
 
     rows = [line.split() for line in result.out.splitlines()[1:]]
-    assert [row[:2] for row in rows] == [["0", "completed"], ["1", "failed"], ["2", "completed"], ["3", "completed"]]
+    assert [row[:2] for row in rows] == [
+        ["0", "completed"],
+        ["1", "failed"],
+        ["2", "completed"],
+        ["3", "completed"],
+    ]
     assert "ZeroDivisionError" in result.out
 
 
 def test_iterations_are_filtered_by_status(windlass: Windlass, looped: str) -> None:
-    (task,) = windlass("jobs", "iterations", looped, "each", "--status", "failed", "--json").json["items"]
+    (task,) = windlass("jobs", "iterations", looped, "each", "--status", "failed", "--json").json[
+        "items"
+    ]
 
     assert (task["index"], task["attempt"], task["output"]) == (1, 1, None)
     assert "division" in task["error"]["message"]
@@ -185,7 +196,9 @@ def test_an_unknown_node_is_reported(windlass: Windlass, looped: str, node: str)
 
 
 def test_logs_are_filtered_by_iteration(windlass: Windlass, looped: str) -> None:
-    lines = windlass("jobs", "logs", looped, "--node", "each", "--index", "2", "--json").json["items"]
+    lines = windlass("jobs", "logs", looped, "--node", "each", "--index", "2", "--json").json[
+        "items"
+    ]
 
     assert [line["message"] for line in lines] == ["dividing by 2"]
 
@@ -222,7 +235,9 @@ def test_a_large_output_is_printed_completely(windlass: Windlass, folder: Path) 
     assert {node["node_id"]: node["output"] for node in shown["nodes"]} == ran["result_data"]
 
 
-def test_outputs_beyond_the_limit_are_printed_by_their_size(windlass: Windlass, folder: Path) -> None:
+def test_outputs_beyond_the_limit_are_printed_by_their_size(
+    windlass: Windlass, folder: Path
+) -> None:
     (folder / "large.yaml").write_text(LARGE)
 
     ran = windlass("run", "large.yaml", "-i", f"length={16 << 20}", "--json").json

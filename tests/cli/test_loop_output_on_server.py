@@ -13,7 +13,9 @@ Windlass = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def windlass_on(spawn: Spawn, windlass: Windlass, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+def windlass_on(
+    spawn: Spawn, windlass: Windlass, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Windlass]:
     """The command with WINDLASS_SERVER set to a server that has the workflows of these tests."""
     (folder / "loop.yaml").write_text(LOOP)
     (folder / "large.yaml").write_text(LARGE)
@@ -26,7 +28,9 @@ def windlass_on(spawn: Spawn, windlass: Windlass, folder: Path, monkeypatch: pyt
 def test_a_loop_is_followed_and_its_iterations_listed(windlass_on: Windlass) -> None:
     result = windlass_on("trigger", "loop", "--wait")
     job_id = windlass_on("jobs", "list", "--json").json["items"][0]["job_id"]
-    listed = windlass_on("jobs", "iterations", job_id, "each", "--status", "failed", "--json").json["items"]
+    listed = windlass_on("jobs", "iterations", job_id, "each", "--status", "failed", "--json").json[
+        "items"
+    ]
     lines = windlass_on("jobs", "logs", job_id, "--index", "3", "--follow").out
 
     assert "completed 4/4, 1 failed" in result.out

@@ -28,7 +28,9 @@ def test_the_version_is_printed_quickly() -> None:
     took: list[float] = []
     for _ in range(STARTS):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "windlass", "--version"], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "windlass", "--version"], check=True, capture_output=True
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 
@@ -62,7 +64,9 @@ def test_a_missing_file_is_reported(windlass: Windlass) -> None:
     assert "nowhere.yaml" in result.err
 
 
-def test_all_invalid_settings_are_reported(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_invalid_settings_are_reported(
+    windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WINDLASS_WORKER__THREDS", "3")
     monkeypatch.setenv("WINDLASS_WORKER__PROCESSES", "none")
 
@@ -91,10 +95,15 @@ def test_config_lists_the_settings_although_some_are_invalid(
 
     assert result.code == 2
     assert "worker.concurrency" in result.out
-    assert result.err == "error: WINDLASS_SPEED: unknown setting 'speed' (`windlass config` lists all settings)\n"
+    assert (
+        result.err
+        == "error: WINDLASS_SPEED: unknown setting 'speed' (`windlass config` lists all settings)\n"
+    )
 
 
-def test_an_internal_error_is_reported_with_its_traceback(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_is_reported_with_its_traceback(
+    windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(**_: object) -> None:
         raise ZeroDivisionError("unexpected")
 

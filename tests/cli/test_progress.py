@@ -18,7 +18,9 @@ T0 = 1_800_000_000_000_000
 SECOND = 1_000_000
 
 
-def event(seq: int, kind: str, node_id: str | None = None, seconds: float = 0, **data: object) -> Event:
+def event(
+    seq: int, kind: str, node_id: str | None = None, seconds: float = 0, **data: object
+) -> Event:
     body = msgspec.Raw(msgspec.json.encode(data)) if data else None
     return Event(seq, kind, node_id, None, T0 + round(seconds * SECOND), body)
 
@@ -31,7 +33,13 @@ def running_diamond() -> list[Event]:
         event(4, "job_started"),
         event(5, "node_started", "left", 0.5, attempt_number=1),
         event(
-            6, "node_retrying", "left", 1, attempt_number=1, delay_seconds=2.0, error={"type": "busy", "message": "no"}
+            6,
+            "node_retrying",
+            "left",
+            1,
+            attempt_number=1,
+            delay_seconds=2.0,
+            error={"type": "busy", "message": "no"},
         ),
         event(7, "node_dispatched", "left", 3, attempt_number=2),
         event(8, "node_started", "left", 3, attempt_number=2),
@@ -83,14 +91,18 @@ def test_a_lost_worker_has_a_plain_line_with_its_reason(capsys: pytest.CaptureFi
     error = {"type": "worker_lost", "message": "the process was killed"}
 
     view.show(event(1, "node_started", "left", attempt_number=1))
-    view.show(event(2, "worker_lost", "left", 1, attempt_number=1, worker_id="w", losses=1, error=error))
+    view.show(
+        event(2, "worker_lost", "left", 1, attempt_number=1, worker_id="w", losses=1, error=error)
+    )
 
     lines = [line[14:] for line in capsys.readouterr().out.splitlines()]
     assert lines[1] == "left   lost its worker: worker_lost: the process was killed"
     assert progress.nodes["left"].status == "dispatched"
 
 
-def test_plain_lines_of_a_large_job_are_counts_and_failures(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plain_lines_of_a_large_job_are_counts_and_failures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     fan = {f"work_{number}": [] for number in range(1_000)}
     view = PlainDisplay(JobProgress(plan_of(fan)))
 
@@ -121,7 +133,9 @@ def test_the_live_display_of_a_large_graph_lists_active_and_failed_nodes() -> No
     progress = JobProgress(plan_of({f"work_{number}": [] for number in range(2_000)}))
     for number in range(1_000):
         progress.apply(event(number, "node_started", f"work_{number}"))
-    progress.apply(event(1_000, "node_failed", "work_1500", error={"type": "boom", "message": "gone"}))
+    progress.apply(
+        event(1_000, "node_failed", "work_1500", error={"type": "boom", "message": "gone"})
+    )
 
     shown = picture(progress)
 
@@ -137,7 +151,13 @@ def test_untrusted_text_cannot_control_the_terminal() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "spelled"),
-    [(0.034, "34 ms"), (1.234, "1.23 s"), (12.34, "12.3 s"), (61, "1 min 01 s"), (3_720, "1 h 02 min")],
+    [
+        (0.034, "34 ms"),
+        (1.234, "1.23 s"),
+        (12.34, "12.3 s"),
+        (61, "1 min 01 s"),
+        (3_720, "1 h 02 min"),
+    ],
 )
 def test_durations_have_a_suitable_precision(seconds: float, spelled: str) -> None:
     assert format_seconds(seconds) == spelled

@@ -55,16 +55,29 @@ def test_a_failed_job_exits_with_1_and_prints_the_error(windlass: Windlass) -> N
     assert "failed: node boom: broken: it is broken" in result.err
 
 
-@pytest.mark.parametrize(("file", "code", "status"), [("echo.yaml", 0, "completed"), ("failing.yaml", 1, "failed")])
-def test_json_prints_exactly_one_object_on_standard_output(folder: Path, file: str, code: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("file", "code", "status"), [("echo.yaml", 0, "completed"), ("failing.yaml", 1, "failed")]
+)
+def test_json_prints_exactly_one_object_on_standard_output(
+    folder: Path, file: str, code: int, status: str
+) -> None:
     command = [sys.executable, "-m", "windlass", "run", file, "--json", "-i", "n=1"]
 
-    ran = subprocess.run(command, capture_output=True, cwd=folder, timeout=ENDS_SECONDS, check=False)
+    ran = subprocess.run(
+        command, capture_output=True, cwd=folder, timeout=ENDS_SECONDS, check=False
+    )
 
     printed = msgspec.json.decode(ran.stdout)
     assert ran.returncode == code
     assert ran.stdout.count(b"\n") == 1
-    assert list(printed) == ["job_id", "status", "result_data", "error", "nodes", "duration_seconds"]
+    assert list(printed) == [
+        "job_id",
+        "status",
+        "result_data",
+        "error",
+        "nodes",
+        "duration_seconds",
+    ]
     assert printed["status"] == status
 
 
@@ -102,14 +115,20 @@ def test_json_of_a_failed_job_has_the_errors(windlass: Windlass) -> None:
         ("n=a=b", "a=b"),
     ],
 )
-def test_an_input_value_is_parsed_as_json_if_possible(windlass: Windlass, given: str, read: object) -> None:
+def test_an_input_value_is_parsed_as_json_if_possible(
+    windlass: Windlass, given: str, read: object
+) -> None:
     printed = windlass("run", "echo.yaml", "--json", "-i", given).json
 
     assert printed["result_data"]["echo_handler"]["echoed_params"] == {"n": read}
 
 
-@pytest.mark.parametrize(("name", "content"), [("in.json", '{"a": 1, "b": 2}'), ("in.yaml", "a: 1\nb: 2\n")])
-def test_pairs_override_the_input_file(windlass: Windlass, folder: Path, name: str, content: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"), [("in.json", '{"a": 1, "b": 2}'), ("in.yaml", "a: 1\nb: 2\n")]
+)
+def test_pairs_override_the_input_file(
+    windlass: Windlass, folder: Path, name: str, content: str
+) -> None:
     (folder / name).write_text(content)
 
     printed = windlass("run", "echo.yaml", "--json", "--input", name, "-i", "b=3").json
@@ -118,7 +137,9 @@ def test_pairs_override_the_input_file(windlass: Windlass, folder: Path, name: s
 
 
 @pytest.mark.parametrize("content", ["[1, 2]", "a: [", "just text"])
-def test_an_input_file_without_an_object_is_rejected(windlass: Windlass, folder: Path, content: str) -> None:
+def test_an_input_file_without_an_object_is_rejected(
+    windlass: Windlass, folder: Path, content: str
+) -> None:
     (folder / "in.yaml").write_text(content)
 
     result = windlass("run", "echo.yaml", "--input", "in.yaml")
@@ -134,7 +155,9 @@ def test_an_input_without_a_value_is_rejected(windlass: Windlass) -> None:
     assert "expected KEY=VALUE: 'lonely'" in result.err
 
 
-def test_an_invalid_document_exits_with_2_and_lists_all_problems(windlass: Windlass, folder: Path) -> None:
+def test_an_invalid_document_exits_with_2_and_lists_all_problems(
+    windlass: Windlass, folder: Path
+) -> None:
     (folder / "broken.yaml").write_text(BROKEN)
 
     result = windlass("run", "broken.yaml")
@@ -154,7 +177,9 @@ def test_an_invalid_document_creates_no_database(windlass: Windlass, folder: Pat
     assert not (folder / ".windlass").exists()
 
 
-def test_an_unknown_handler_is_reported_before_the_job_starts(windlass: Windlass, folder: Path) -> None:
+def test_an_unknown_handler_is_reported_before_the_job_starts(
+    windlass: Windlass, folder: Path
+) -> None:
     (folder / "odd.yaml").write_text("workflow_id: odd\nnodes:\n  a: {handler: ecko}\n")
 
     result = windlass("run", "odd.yaml")
@@ -164,7 +189,9 @@ def test_an_unknown_handler_is_reported_before_the_job_starts(windlass: Windlass
 
 
 @pytest.mark.parametrize("pair", ["count=0", "count=many", "other=1"])
-def test_an_input_that_does_not_match_the_schema_is_rejected(windlass: Windlass, folder: Path, pair: str) -> None:
+def test_an_input_that_does_not_match_the_schema_is_rejected(
+    windlass: Windlass, folder: Path, pair: str
+) -> None:
     (folder / "strict.yaml").write_text(STRICT)
 
     result = windlass("run", "strict.yaml", "-i", pair)

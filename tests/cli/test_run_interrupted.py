@@ -31,7 +31,9 @@ def started(spawn: Spawn) -> "subprocess.Popen[str]":
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_stops_cleanly_and_explains_how_to_resume(spawn: Spawn, number: int) -> None:
+def test_an_interrupted_run_stops_cleanly_and_explains_how_to_resume(
+    spawn: Spawn, number: int
+) -> None:
     process = started(spawn)
 
     process.send_signal(number)
@@ -75,7 +77,9 @@ def test_jobs_can_be_read_while_another_process_runs_them(spawn: Spawn, windlass
 
     listed = windlass("jobs", "list", "--json").json
 
-    assert [(job["workflow_id"], job["status"]) for job in listed["items"]] == [("gated", "running")]
+    assert [(job["workflow_id"], job["status"]) for job in listed["items"]] == [
+        ("gated", "running")
+    ]
 
 
 def test_a_database_in_use_is_rejected(spawn: Spawn, windlass: Windlass) -> None:
@@ -87,7 +91,9 @@ def test_a_database_in_use_is_rejected(spawn: Spawn, windlass: Windlass) -> None
     assert "in use by another" in result.err
 
 
-def test_a_run_does_not_resume_other_unfinished_jobs(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_a_run_does_not_resume_other_unfinished_jobs(
+    spawn: Spawn, windlass: Windlass, folder: Path
+) -> None:
     process = started(spawn)
     process.kill()
     process.communicate(timeout=ENDS_SECONDS)
@@ -95,7 +101,10 @@ def test_a_run_does_not_resume_other_unfinished_jobs(spawn: Spawn, windlass: Win
 
     windlass("run", "echo.yaml")
 
-    statuses = {job["workflow_id"]: job["status"] for job in windlass("jobs", "list", "--json").json["items"]}
+    statuses = {
+        job["workflow_id"]: job["status"]
+        for job in windlass("jobs", "list", "--json").json["items"]
+    }
     assert statuses == {"gated": "running", "echo_test": "completed"}
 
 
@@ -103,7 +112,9 @@ def test_a_terminal_displays_the_nodes_live(folder: Path) -> None:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "windlass", "run", "echo.yaml", "-i", "message=hello"]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
-    process = subprocess.Popen(command, cwd=folder, stdout=theirs, stderr=theirs, stdin=theirs, env=environment)
+    process = subprocess.Popen(
+        command, cwd=folder, stdout=theirs, stderr=theirs, stdin=theirs, env=environment
+    )
     os.close(theirs)
 
     shown = _read_all(ours)
@@ -115,7 +126,9 @@ def test_a_terminal_displays_the_nodes_live(folder: Path) -> None:
     assert '"message": "hello"' in shown
 
 
-def test_a_job_resumes_on_the_version_it_started_with(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_a_job_resumes_on_the_version_it_started_with(
+    spawn: Spawn, windlass: Windlass, folder: Path
+) -> None:
     process = started(spawn)
     process.kill()
     process.communicate(timeout=ENDS_SECONDS)

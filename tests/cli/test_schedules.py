@@ -34,7 +34,12 @@ nodes: {tell: {handler: webhook, params: {url: "http://127.0.0.1:1/in"}, retry: 
 
 @pytest.fixture
 def documents(folder: Path) -> None:
-    for name, text in {"yearly": YEARLY, "hourly": HOURLY, "single": SINGLE, "telling": TELLING}.items():
+    for name, text in {
+        "yearly": YEARLY,
+        "hourly": HOURLY,
+        "single": SINGLE,
+        "telling": TELLING,
+    }.items():
         (folder / f"{name}.yaml").write_text(text)
 
 
@@ -45,7 +50,9 @@ def ran(documents: None, windlass: Windlass) -> str:
 
 
 @pytest.fixture
-def on_server(documents: None, spawn: Spawn, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+def on_server(
+    documents: None, spawn: Spawn, windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Windlass]:
     """The command with WINDLASS_SERVER set to a server that has these workflows."""
     dev = up(spawn("dev", "--port", "0", "--import", "gates"))
     monkeypatch.setenv("WINDLASS_SERVER", dev.url)
@@ -57,7 +64,9 @@ def test_schedules_of_the_database_are_listed(windlass: Windlass, ran: str) -> N
     items = windlass("schedules", "list", "--json").json["items"]
     table = windlass("schedules", "list").out
 
-    assert [(item["workflow_id"], item["cron"], item["paused"]) for item in items] == [("yearly", "0 3 1 1 *", False)]
+    assert [(item["workflow_id"], item["cron"], item["paused"]) for item in items] == [
+        ("yearly", "0 3 1 1 *", False)
+    ]
     assert "Europe/Paris" in table
     assert "active" in table
 
@@ -79,7 +88,9 @@ def test_next_slots_are_shown_in_both_time_zones(windlass: Windlass, ran: str) -
 
 
 def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
-    [run] = windlass("runs", "list", "--workflow", "yearly", "--state", "completed", "--json").json["items"]
+    [run] = windlass("runs", "list", "--workflow", "yearly", "--state", "completed", "--json").json[
+        "items"
+    ]
     printed = windlass("runs", "show", run["run_id"]).out
 
     assert run["job_id"] == ran
@@ -89,19 +100,24 @@ def test_a_manual_run_is_listed(windlass: Windlass, ran: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["schedules", "runs"])
-def test_lists_of_the_database_are_read_page_by_page(windlass: Windlass, ran: str, command: str) -> None:
+def test_lists_of_the_database_are_read_page_by_page(
+    windlass: Windlass, ran: str, command: str
+) -> None:
     windlass("run", "hourly.yaml")
     whole = windlass(command, "list", "--json", "--limit", "2").json
 
     first = windlass(command, "list", "--json", "--limit", "1").json
-    second = windlass(command, "list", "--json", "--limit", "1", "--cursor", first["next_cursor"]).json
+    second = windlass(
+        command, "list", "--json", "--limit", "1", "--cursor", first["next_cursor"]
+    ).json
 
     assert first["items"] + second["items"] == whole["items"]
     assert (second["next_cursor"], whole["next_cursor"]) == (None, None)
 
 
 @pytest.mark.parametrize(
-    "command", [("schedules", "show", "absent"), ("schedules", "next", "absent"), ("runs", "show", "a:b")]
+    "command",
+    [("schedules", "show", "absent"), ("schedules", "next", "absent"), ("runs", "show", "a:b")],
 )
 def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[str, ...]) -> None:
     result = windlass(*command)
@@ -115,7 +131,9 @@ def test_a_cursor_of_the_server_is_one_of_its_database(on_server: Windlass, comm
     for _ in range(2):
         on_server("schedules", "trigger", "yearly")
     of_server = on_server(command, "list", "--json", "--limit", "1").json["next_cursor"]
-    of_database = on_server(command, "list", "--json", "--limit", "1", "--database", DATABASE_URL).json["next_cursor"]
+    of_database = on_server(
+        command, "list", "--json", "--limit", "1", "--database", DATABASE_URL
+    ).json["next_cursor"]
 
     assert of_server is not None
     assert of_database == of_server
@@ -143,9 +161,14 @@ def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
     start = (datetime.now(UTC) - timedelta(days=1)).replace(minute=0, second=0, microsecond=0)
     instants = [f"{start + timedelta(hours=at):%Y-%m-%dT%H:%M:%SZ}" for at in (0, 2)]
 
-    result = on_server("schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1])
+    result = on_server(
+        "schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1]
+    )
 
-    assert result.out == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
+    assert (
+        result.out
+        == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
+    )
 
 
 def test_a_run_is_cancelled(on_server: Windlass) -> None:
@@ -163,7 +186,9 @@ def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     on_server("trigger", "telling", "--wait")
     [failed] = on_server("deliveries", "list", "--outcome", "failed", "--json").json["items"]
 
-    of_database = on_server("deliveries", "list", "--json", "--limit", "1", "--database", DATABASE_URL).json
+    of_database = on_server(
+        "deliveries", "list", "--json", "--limit", "1", "--database", DATABASE_URL
+    ).json
     again = on_server("deliveries", "redeliver", failed["delivery_id"], "--json").json
 
     assert of_database == {"items": [failed], "next_cursor": None}

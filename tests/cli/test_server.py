@@ -34,7 +34,9 @@ def up(process: "subprocess.Popen[str]") -> StartedServer:
     url = ""
     for line in process.stdout:
         lines.append(line)
-        url = url or next((word.rstrip(",.") for word in line.split() if word.startswith("http://")), "")
+        url = url or next(
+            (word.rstrip(",.") for word in line.split() if word.startswith("http://")), ""
+        )
         if "Press Ctrl-C" in line or "is listening" in line:
             return StartedServer(process, url, lines)
     raise AssertionError(f"the server did not start: {process.communicate()[1]}")
@@ -60,14 +62,18 @@ def dev(spawn: Spawn) -> StartedServer:
 
 
 @pytest.fixture
-def windlass_on(dev: StartedServer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> Iterator[Windlass]:
+def windlass_on(
+    dev: StartedServer, windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Windlass]:
     """The command with WINDLASS_SERVER set."""
     monkeypatch.setenv("WINDLASS_SERVER", dev.url)
     yield windlass
     stop(dev.process)
 
 
-def test_workflows_are_deployed_before_the_first_request(windlass_on: Windlass, dev: StartedServer) -> None:
+def test_workflows_are_deployed_before_the_first_request(
+    windlass_on: Windlass, dev: StartedServer
+) -> None:
     deployed = [line for line in dev.lines if line.startswith("deployed: ")]
 
     assert [line.split()[1] for line in deployed] == ["echo_test", "failing", "gated"]
@@ -80,7 +86,9 @@ def test_trigger_returns_the_job(windlass_on: Windlass) -> None:
     assert result.json["status"] == "pending"
 
 
-@pytest.mark.parametrize("command", [("trigger", "gated", "--wait"), ("jobs", "watch"), ("jobs", "watch", "--json")])
+@pytest.mark.parametrize(
+    "command", [("trigger", "gated", "--wait"), ("jobs", "watch"), ("jobs", "watch", "--json")]
+)
 def test_a_pipe_that_is_closed_while_a_job_is_followed_is_not_an_error(
     command: tuple[str, ...], windlass_on: Windlass, spawn: Spawn, folder: Path
 ) -> None:
@@ -122,7 +130,10 @@ def test_an_unknown_workflow_is_reported(windlass_on: Windlass) -> None:
 def test_the_same_key_returns_the_same_job(windlass_on: Windlass) -> None:
     first = windlass_on("trigger", "echo_test", "--key", "k", "--json").json
 
-    assert windlass_on("trigger", "echo_test", "--key", "k", "--json").json["job_id"] == first["job_id"]
+    assert (
+        windlass_on("trigger", "echo_test", "--key", "k", "--json").json["job_id"]
+        == first["job_id"]
+    )
 
 
 def test_jobs_of_a_server_are_listed_and_shown(windlass_on: Windlass) -> None:
@@ -192,13 +203,22 @@ def test_the_workers_of_a_server_are_listed(windlass_on: Windlass, dev: StartedS
 def test_a_missing_server_is_reported(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WINDLASS_SERVER__PORT", "1")
 
-    for command in (("trigger", "x"), ("jobs", "cancel", "x"), ("jobs", "watch", "x"), ("workers",)):
+    for command in (
+        ("trigger", "x"),
+        ("jobs", "cancel", "x"),
+        ("jobs", "watch", "x"),
+        ("workers",),
+    ):
         result = windlass(*command)
         assert result.code == 2
-        assert "no server answers at http://127.0.0.1:1: start one with `windlass dev`" in result.err
+        assert (
+            "no server answers at http://127.0.0.1:1: start one with `windlass dev`" in result.err
+        )
 
 
-def test_the_server_flag_overrides_the_variable(windlass: Windlass, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_flag_overrides_the_variable(
+    windlass: Windlass, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("WINDLASS_SERVER", "http://127.0.0.1:2")
 
     assert "http://127.0.0.1:1:" in windlass("jobs", "list", "--server", "http://127.0.0.1:1").err
@@ -212,7 +232,9 @@ def test_an_invalid_server_url_is_rejected(windlass: Windlass) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_jobs_continue_after_dev_is_stopped_and_started_again(spawn: Spawn, windlass: Windlass, number: int) -> None:
+def test_jobs_continue_after_dev_is_stopped_and_started_again(
+    spawn: Spawn, windlass: Windlass, number: int
+) -> None:
     first = up(spawn("dev", "--port", "0", "--import", "gates"))
     job_id = windlass("trigger", "gated", "--server", first.url, "--json").json["job_id"]
     while not Path("tally.txt").exists():
@@ -228,7 +250,9 @@ def test_jobs_continue_after_dev_is_stopped_and_started_again(spawn: Spawn, wind
     assert Path("tally.txt").read_text() == "x"
 
 
-def test_a_second_process_on_the_same_database_is_rejected(windlass_on: Windlass, dev: StartedServer) -> None:
+def test_a_second_process_on_the_same_database_is_rejected(
+    windlass_on: Windlass, dev: StartedServer
+) -> None:
     for command in (("dev", "--port", "0"), ("server", "--port", "0"), ("run", "echo.yaml")):
         result = windlass_on(*command)
         assert result.code == 2
@@ -266,16 +290,22 @@ def test_the_server_logs_requests_as_json_lines(spawn: Spawn, windlass: Windlass
 def test_a_changed_workflow_is_deployed_again(spawn: Spawn, folder: Path) -> None:
     process = up(spawn("dev", "--port", "0", "--import", "gates")).process
 
-    (folder / "echo.yaml").write_text((folder / "echo.yaml").read_text().replace("echo_handler", "other"))
+    (folder / "echo.yaml").write_text(
+        (folder / "echo.yaml").read_text().replace("echo_handler", "other")
+    )
 
     assert wait_for(process, "echo_test") == "deployed: echo_test version 2 (echo.yaml)\n"
 
 
-def test_a_changed_handler_is_used_by_the_next_job(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_a_changed_handler_is_used_by_the_next_job(
+    spawn: Spawn, windlass: Windlass, folder: Path
+) -> None:
     server = up(spawn("dev", "--port", "0", "--import", "gates"))
     (folder / "gate.open").touch()
 
-    (folder / "gates.py").write_text((folder / "gates.py").read_text().replace('"open": True', '"open": 42'))
+    (folder / "gates.py").write_text(
+        (folder / "gates.py").read_text().replace('"open": True', '"open": 42')
+    )
     wait_for(server.process, "handlers reloaded")
 
     outcome = windlass("trigger", "gated", "--wait", "--json", "--server", server.url).json
@@ -302,7 +332,9 @@ def test_invalid_changes_are_reported_and_the_previous_version_stays(
 
 
 def test_dev_runs_a_job_after_the_start(spawn: Spawn) -> None:
-    printed = "".join(up(spawn("dev", "--port", "0", "--import", "gates", "--run", "echo_test")).lines)
+    printed = "".join(
+        up(spawn("dev", "--port", "0", "--import", "gates", "--run", "echo_test")).lines
+    )
 
     assert "echo_handler  completed" in printed
     assert printed.index("job completed") < printed.index("is ready at")
@@ -326,7 +358,9 @@ def test_commands_are_completed(spawn: Spawn, monkeypatch: pytest.MonkeyPatch) -
     assert out.split() == ["plain,rerun", "plain,retry"]
 
 
-def test_an_open_stream_does_not_prevent_a_stop(spawn: Spawn, windlass: Windlass, folder: Path) -> None:
+def test_an_open_stream_does_not_prevent_a_stop(
+    spawn: Spawn, windlass: Windlass, folder: Path
+) -> None:
     (folder / "windlass.toml").write_text(LONG_DRAIN)
     server = up(spawn("dev", "--port", "0", "--import", "gates"))
     windlass("trigger", "gated", "--server", server.url)

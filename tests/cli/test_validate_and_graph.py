@@ -30,7 +30,10 @@ def test_validate_lists_all_problems_of_all_documents(windlass: Windlass, folder
     assert result.code == 2
     assert result.out == "echo.yaml: valid\n"
     assert "typo.yaml:2:1: " in result.err
-    assert any(line.startswith("round.yaml:") and "dependency cycle" in line for line in result.err.splitlines())
+    assert any(
+        line.startswith("round.yaml:") and "dependency cycle" in line
+        for line in result.err.splitlines()
+    )
 
 
 def test_validate_prints_problems_as_json(windlass: Windlass, folder: Path) -> None:
@@ -45,7 +48,8 @@ def test_validate_prints_problems_as_json(windlass: Windlass, folder: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("form", "part"), [("text", "│ echo_handler │"), ("mermaid", "flowchart TD"), ("dot", 'digraph "echo_test" {')]
+    ("form", "part"),
+    [("text", "│ echo_handler │"), ("mermaid", "flowchart TD"), ("dot", 'digraph "echo_test" {')],
 )
 def test_graph_draws_each_format(windlass: Windlass, form: str, part: str) -> None:
     result = windlass("graph", "echo.yaml", "--format", form)

@@ -24,14 +24,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_hidden_and_excluded_directories_are_not_searched(project: Path) -> None:
-    for name in ("b.yml", "a.yaml", "deep/er/c.json", ".hidden/d.yaml", "node_modules/e.json", "f.txt"):
+    for name in (
+        "b.yml",
+        "a.yaml",
+        "deep/er/c.json",
+        ".hidden/d.yaml",
+        "node_modules/e.json",
+        "f.txt",
+    ):
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_text("x")
 
-    assert [str(path.relative_to(project)) for path in find_documents(project)] == ["a.yaml", "b.yml", "deep/er/c.json"]
+    assert [str(path.relative_to(project)) for path in find_documents(project)] == [
+        "a.yaml",
+        "b.yml",
+        "deep/er/c.json",
+    ]
 
 
-def test_a_large_directory_is_searched_up_to_the_limit(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_directory_is_searched_up_to_the_limit(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(folders, "DOCUMENTS_MAX", 2)
     for name in ("a.yaml", "b.yaml", "c.yaml"):
         (project / name).write_text("x")

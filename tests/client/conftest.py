@@ -130,7 +130,9 @@ class BreakingProxy:
             self._tasks.discard(task)
 
 
-async def _pump(source: asyncio.StreamReader, target: asyncio.StreamWriter, budget: int | None) -> None:
+async def _pump(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, budget: int | None
+) -> None:
     with suppress(ConnectionError):
         while chunk := await source.read(65_536 if budget is None else max(1, budget)):
             target.write(chunk)

@@ -41,7 +41,12 @@ def test_the_package_exports_the_client() -> None:
 
 async def test_a_submit_sends_every_argument(client: Client) -> None:
     scheduled_at = "2100-01-01T00:00:00.000000Z"
-    sent: dict[str, Any] = {"version": 1, "idempotency_key": "key", "scheduled_at": scheduled_at, "priority": 3}
+    sent: dict[str, Any] = {
+        "version": 1,
+        "idempotency_key": "key",
+        "scheduled_at": scheduled_at,
+        "priority": 3,
+    }
 
     submitted = await client.jobs.submit("echo", {"n": 1}, **sent)
 
@@ -60,13 +65,22 @@ async def test_a_list_has_the_jobs_of_the_selection_only(client: Client) -> None
         await client.jobs.page(),
     ]
 
-    assert [[job.job_id for job in page.items] for page in pages] == [[failed], [completed], [], [completed, failed]]
+    assert [[job.job_id for job in page.items] for page in pages] == [
+        [failed],
+        [completed],
+        [],
+        [completed, failed],
+    ]
 
 
 async def test_a_changed_document_becomes_a_new_version(client: Client) -> None:
     deployed = await client.workflows.deploy(CHANGED)
 
-    assert (deployed.is_new, deployed.workflow.workflow_id, deployed.workflow.version) == (True, "echo", 2)
+    assert (deployed.is_new, deployed.workflow.workflow_id, deployed.workflow.version) == (
+        True,
+        "echo",
+        2,
+    )
 
 
 async def test_an_unchanged_document_creates_no_version(client: Client) -> None:
@@ -85,7 +99,9 @@ async def test_an_invalid_document_raises_all_problems_with_positions(client: Cl
 
 
 async def test_a_document_can_be_checked_without_storing_it(client: Client) -> None:
-    checked = await client.workflows.validate(msgspec.json.encode({"workflow_id": "other", "nodes": {}}), format="json")
+    checked = await client.workflows.validate(
+        msgspec.json.encode({"workflow_id": "other", "nodes": {}}), format="json"
+    )
 
     assert not checked.valid
     with pytest.raises(WorkflowNotFound, match="other"):
@@ -95,7 +111,11 @@ async def test_a_document_can_be_checked_without_storing_it(client: Client) -> N
 async def test_workflows_and_their_versions_are_listed(client: Client) -> None:
     await client.workflows.deploy(CHANGED)
 
-    assert [one.workflow_id async for one in client.workflows.list()] == ["echo", "failing", "gated"]
+    assert [one.workflow_id async for one in client.workflows.list()] == [
+        "echo",
+        "failing",
+        "gated",
+    ]
     assert [one.version async for one in client.workflows.versions("echo")] == [2, 1]
     assert b'"say"' in bytes((await client.workflows.get("echo", 1)).definition)
 
@@ -111,7 +131,9 @@ async def test_a_submit_follows_an_alias(client: Client) -> None:
 
 async def test_an_alias_may_be_split_and_removed(client: Client) -> None:
     await client.workflows.deploy(CHANGED)
-    await client.workflows.set_alias("echo", "canary", [WeightedVersion(1, 90), WeightedVersion(2, 10)])
+    await client.workflows.set_alias(
+        "echo", "canary", [WeightedVersion(1, 90), WeightedVersion(2, 10)]
+    )
     split = (await client.workflows.get("echo")).aliases["canary"]
 
     await client.workflows.delete_alias("echo", "canary")
@@ -146,7 +168,9 @@ async def test_an_invalid_input_raises_its_path(client: Client) -> None:
     assert "n" in refused.value.problems[0].path
 
 
-async def test_the_same_key_returns_the_same_job_and_another_body_is_a_conflict(client: Client) -> None:
+async def test_the_same_key_returns_the_same_job_and_another_body_is_a_conflict(
+    client: Client,
+) -> None:
     first = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
     second = await client.jobs.submit("echo", {"n": 1}, idempotency_key="k")
 
@@ -156,9 +180,15 @@ async def test_the_same_key_returns_the_same_job_and_another_body_is_a_conflict(
 
 
 async def test_a_batch_returns_results_in_order(client: Client) -> None:
-    answer = await client.jobs.submit_batch([SubmitRequest("echo"), SubmitRequest("nothing"), SubmitRequest("gated")])
+    answer = await client.jobs.submit_batch(
+        [SubmitRequest("echo"), SubmitRequest("nothing"), SubmitRequest("gated")]
+    )
 
-    assert [item.error.status if item.error else item.status for item in answer.jobs] == ["pending", 404, "pending"]
+    assert [item.error.status if item.error else item.status for item in answer.jobs] == [
+        "pending",
+        404,
+        "pending",
+    ]
 
 
 async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
@@ -169,7 +199,9 @@ async def test_jobs_are_listed_over_all_pages(client: Client) -> None:
     assert listed == [item.job_id for item in answer.jobs][::-1]
 
 
-async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(client: Client, server: RunningServer) -> None:
+async def test_a_long_poll_returns_as_soon_as_the_job_has_finished(
+    client: Client, server: RunningServer
+) -> None:
     job_id = (await client.jobs.submit("gated")).job_id
     asking = asyncio.create_task(client.jobs.get(job_id, wait_seconds=30))
     await server.reached.wait()
@@ -183,7 +215,9 @@ async def test_nodes_are_shown_before_they_start(client: Client, server: Running
     job_id = (await client.jobs.submit("gated")).job_id
     await server.reached.wait()
 
-    assert {node.node_id: node.status for node in await client.jobs.nodes(job_id)}["last"] == "pending"
+    assert {node.node_id: node.status for node in await client.jobs.nodes(job_id)}[
+        "last"
+    ] == "pending"
     assert (await client.jobs.node(job_id, "first")).status == "completed"
     with pytest.raises(NotFound, match="nobody"):
         await client.jobs.node(job_id, "nobody")
@@ -196,7 +230,9 @@ async def test_a_cancelled_job_has_its_reason(client: Client, server: RunningSer
     job = await client.jobs.cancel(job_id, "not needed")
 
     assert job.status == "cancelled"
-    assert "not needed" in "".join([bytes(event.data).decode() async for event in client.jobs.events(job_id)])
+    assert "not needed" in "".join(
+        [bytes(event.data).decode() async for event in client.jobs.events(job_id)]
+    )
 
 
 async def test_a_failed_job_is_retried_where_it_failed(client: Client) -> None:
@@ -266,7 +302,9 @@ async def test_watch_resumes_after_an_event(client: Client) -> None:
     assert [event.seq async for event in client.jobs.watch(job_id, after=999)] == []
 
 
-async def test_watch_yields_each_event_once_across_disconnects(client: Client, proxy: BreakingProxy) -> None:
+async def test_watch_yields_each_event_once_across_disconnects(
+    client: Client, proxy: BreakingProxy
+) -> None:
     job_id = await ended(client, "failing")
     whole = [event.seq async for event in client.jobs.watch(job_id)]
     # Disconnects in the headers, between events and inside events: a little later each time.
@@ -377,7 +415,9 @@ async def test_a_node_without_a_loop_has_one_iteration_and_an_output(client: Cli
     tasks = [task async for task in client.jobs.iterations(job_id, "say")]
 
     assert [(task.index, task.status) for task in tasks] == [(0, "completed")]
-    assert msgspec.json.decode(await client.jobs.output(job_id, "say")) == {"echoed_params": {"n": 0}}
+    assert msgspec.json.decode(await client.jobs.output(job_id, "say")) == {
+        "echoed_params": {"n": 0}
+    }
 
 
 async def test_a_missing_output_is_not_found(client: Client) -> None:

@@ -24,7 +24,10 @@ async def test_jobs_can_be_searched_for(client: Client) -> None:
 async def test_workflows_include_recent_jobs(client: Client) -> None:
     job_id = await ended(client, "echo")
 
-    recent = {one.workflow_id: [job.job_id for job in one.recent] async for one in client.workflows.list(recent=3)}
+    recent = {
+        one.workflow_id: [job.job_id for job in one.recent]
+        async for one in client.workflows.list(recent=3)
+    }
 
     assert recent == {"echo": [job_id], "failing": [], "gated": []}
 
@@ -49,7 +52,11 @@ async def test_statistics_and_activity_are_read(client: Client) -> None:
     await ended(client, "echo")
 
     statistics = await client.workflows.statistics("echo", jobs=10, version=1)
-    assert (statistics.jobs, statistics.completed, [node.node_id for node in statistics.nodes]) == (1, 1, ["say"])
+    assert (statistics.jobs, statistics.completed, [node.node_id for node in statistics.nodes]) == (
+        1,
+        1,
+        ["say"],
+    )
     activity = await client.jobs.activity(minutes=5)
     assert sum(bucket.completed for bucket in activity.buckets) == 1
 

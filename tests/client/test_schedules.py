@@ -71,7 +71,10 @@ async def test_error_responses_raise_windlass_errors(client: Client) -> None:
         (client.runs.get("yearly:none"), RunNotFound),
         (client.deliveries.get("none"), DeliveryNotFound),
         (client.schedules.trigger("yearly", {"n": "x"}), InputInvalid),
-        (client.schedules.backfill("yearly", "2090-01-01T00:00:00Z", "2091-02-01T00:00:00Z"), RequestRefused),
+        (
+            client.schedules.backfill("yearly", "2090-01-01T00:00:00Z", "2091-02-01T00:00:00Z"),
+            RequestRefused,
+        ),
     ):
         with pytest.raises(error):
             await missing

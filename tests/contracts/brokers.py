@@ -69,7 +69,9 @@ async def redis_broker(request: pytest.FixtureRequest, clock: SetClock) -> Async
 
 
 @asynccontextmanager
-async def system_redis_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+async def system_redis_broker(
+    request: pytest.FixtureRequest, clock: SetClock
+) -> AsyncGenerator[Broker]:
     async with opened_redis(request.getfixturevalue("system_redis_url"), clock) as broker:
         yield broker
 
@@ -87,7 +89,9 @@ async def empty_postgres(url: str) -> None:
     connection = await asyncpg.connect(url)
     for attempt in range(EMPTIED_MAX):
         try:
-            await connection.execute("truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations")
+            await connection.execute(
+                "truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations"
+            )
             break
         except asyncpg.DeadlockDetectedError:
             # Truncate locks one table after the other, which may deadlock with an active broker.
@@ -107,7 +111,9 @@ async def age_postgres(url: str, seconds: float) -> None:
 
 
 @asynccontextmanager
-async def postgres_broker(request: pytest.FixtureRequest, clock: SetClock) -> AsyncGenerator[Broker]:
+async def postgres_broker(
+    request: pytest.FixtureRequest, clock: SetClock
+) -> AsyncGenerator[Broker]:
     url: str = request.getfixturevalue("broker_database")
     broker = await PostgresBroker.open(url)
     await empty_postgres(url)

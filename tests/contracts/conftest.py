@@ -4,7 +4,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contracts.brokers import BROKERS, SetClock, broker_database, system_redis, system_redis_url
+from tests.contracts.brokers import (
+    BROKERS,
+    SetClock,
+    broker_database,
+    system_redis,
+    system_redis_url,
+)
 from tests.contracts.stores import STORES, contract_database, debian_database
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store

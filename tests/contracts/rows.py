@@ -15,18 +15,24 @@ T0 = 1_700_000_000_000_000
 
 def new_job(job_id: str, *, workflow_id: str = "flow", created_at: int = T0, shard: int = 0, input: str = "{}",
             priority: int = 0, key: str | None = None, digest: str | None = None) -> JobSpec:  # fmt: skip
-    return JobSpec(job_id, workflow_id, 1, Raw(input.encode()), created_at, shard, priority, key, digest)
+    return JobSpec(
+        job_id, workflow_id, 1, Raw(input.encode()), created_at, shard, priority, key, digest
+    )
 
 
 def node_row(job_id: str, node_id: str, status: str = "completed", *, output: str | None = None,
              error: str | None = None, meta: str | None = None) -> NodeRow:  # fmt: skip
-    raw_output, raw_error, raw_meta = (None if text is None else Raw(text.encode()) for text in (output, error, meta))
+    raw_output, raw_error, raw_meta = (
+        None if text is None else Raw(text.encode()) for text in (output, error, meta)
+    )
     return NodeRow(
         job_id, node_id, status, 2, 1, 1, 3, T0 + 1, T0 + 2, T0 + 3, None, "w1", raw_output, raw_error, raw_meta
     )  # fmt: skip
 
 
-def event(seq: int, type: str = "node_ready", node_id: str | None = "a", data: str | None = None) -> Event:
+def event(
+    seq: int, type: str = "node_ready", node_id: str | None = "a", data: str | None = None
+) -> Event:
     return Event(seq, type, node_id, None, T0 + seq, None if data is None else Raw(data.encode()))
 
 

@@ -9,7 +9,14 @@ from windlass.core.changes import Changes
 from windlass.core.events import Event
 from windlass.core.jobs import JobSpec
 from windlass.core.runs.changes import ScheduleMark
-from windlass.core.runs.rows import DeliveryRow, RunDetail, RunMetrics, RunRow, Transition, Violation
+from windlass.core.runs.rows import (
+    DeliveryRow,
+    RunDetail,
+    RunMetrics,
+    RunRow,
+    Transition,
+    Violation,
+)
 from windlass.core.runs.states import RunState
 from windlass.ports.store import Store
 
@@ -32,7 +39,9 @@ def run_row(run_id: str, state: str = "running", *, workflow_id: str = "flow", s
                   completed_at, job_id, 2, detail, succeeded)  # fmt: skip
 
 
-def delivery_row(delivery_id: str, *, job_id: str = "j1", sent_at: int = T0, outcome: str = "delivered") -> DeliveryRow:
+def delivery_row(
+    delivery_id: str, *, job_id: str = "j1", sent_at: int = T0, outcome: str = "delivered"
+) -> DeliveryRow:
     return DeliveryRow(delivery_id, job_id, "flow", "notify", 1, "https://example.test/hook", outcome, 200, None, "ok",
                        1_500_000, sent_at, Raw(b'{"url":"https://example.test/hook"}'))  # fmt: skip
 

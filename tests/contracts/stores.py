@@ -38,9 +38,16 @@ async def emptied(url: str) -> str:
     """Create the tables and delete all rows."""
     await migrate(url, 0)
     connection = await asyncpg.connect(url)
-    names = [row[0] for row in await connection.fetch("select tablename from pg_tables where schemaname = 'public'")]
+    names = [
+        row[0]
+        for row in await connection.fetch(
+            "select tablename from pg_tables where schemaname = 'public'"
+        )
+    ]
     # Not truncate, which creates new files: deleting a few rows is faster.
-    await connection.execute(";".join(f"delete from {name}" for name in names if name != "schema_version"))
+    await connection.execute(
+        ";".join(f"delete from {name}" for name in names if name != "schema_version")
+    )
     await connection.close()
     return url
 

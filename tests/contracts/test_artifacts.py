@@ -63,7 +63,10 @@ class Place:
     """A store, with ways to read and to damage its content from outside."""
 
     def __init__(
-        self, store: Artifacts, files: Callable[[], list[str]], damage: Callable[[str, bytes], object]
+        self,
+        store: Artifacts,
+        files: Callable[[], list[str]],
+        damage: Callable[[str, bytes], object],
     ) -> None:
         self.store = store
         self.files = files
@@ -75,17 +78,27 @@ def files_of(folder: Path) -> list[str]:
 
 
 def folder_place(folder: Path) -> Place:
-    return Place(FolderArtifacts(folder), lambda: files_of(folder), lambda key, body: (folder / key).write_bytes(body))
+    return Place(
+        FolderArtifacts(folder),
+        lambda: files_of(folder),
+        lambda key, body: (folder / key).write_bytes(body),
+    )
 
 
 def s3_place(folder: Path, prefix: str) -> Place:
     objects = S3Store(BUCKET, prefix=prefix, client_options={"allow_http": True})
-    return Place(S3Artifacts(f"s3://{BUCKET}/{prefix}"), lambda: files_of(folder / BUCKET / prefix), objects.put)
+    return Place(
+        S3Artifacts(f"s3://{BUCKET}/{prefix}"),
+        lambda: files_of(folder / BUCKET / prefix),
+        objects.put,
+    )
 
 
 def memory_place() -> Place:
     store = MemoryArtifacts()
-    return Place(store, lambda: sorted(store.kept), lambda key, body: store.kept.update({key: body}))
+    return Place(
+        store, lambda: sorted(store.kept), lambda key, body: store.kept.update({key: body})
+    )
 
 
 @pytest.fixture(params=["folder", "memory", "s3"])
@@ -102,7 +115,9 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await made.store.aclose()
 
 
-@pytest.mark.parametrize("body", [b"1", b'{"text": "\xc3\xa9\\u0000"}', b"x" * (7 * 1024 * 1024 + 1)])
+@pytest.mark.parametrize(
+    "body", [b"1", b'{"text": "\xc3\xa9\\u0000"}', b"x" * (7 * 1024 * 1024 + 1)]
+)
 async def test_a_value_is_returned_unchanged(place: Place, body: bytes) -> None:
     key = await place.store.put("j1", body)
 
@@ -167,7 +182,9 @@ async def test_putting_a_damaged_value_again_repairs_it(place: Place) -> None:
 
 
 async def test_removing_a_job_deletes_its_values_and_no_others(place: Place) -> None:
-    removed = [await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)]
+    removed = [
+        await place.store.put(job_id, b"%d" % n) for job_id in ("j1", "j2") for n in range(3)
+    ]
     kept = [await place.store.put(job_id, b"1") for job_id in ("j10", "j", "j1x")]
 
     await place.store.remove(["j1", "j2", "never-there"])
@@ -226,7 +243,9 @@ async def test_an_invalid_key_is_not_searched_for(place: Place, key: str) -> Non
 
 async def test_removing_thousands_of_jobs_is_fast(tmp_path: Path) -> None:
     store = FolderArtifacts(tmp_path / "values")
-    keys = await asyncio.gather(*(store.put(f"job{number}", b"%d" % number) for number in range(1500)))
+    keys = await asyncio.gather(
+        *(store.put(f"job{number}", b"%d" % number) for number in range(1500))
+    )
 
     await store.remove([f"job{number}" for number in range(1, 1500)])
 
@@ -311,7 +330,9 @@ async def test_an_s3_store_that_does_not_answer_is_unavailable(
     await store.aclose()
 
 
-async def test_wrong_credentials_are_not_in_the_error(s3_environment: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_wrong_credentials_are_not_in_the_error(
+    s3_environment: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong-secret")
     store = S3Artifacts(f"s3://{BUCKET}")
 
@@ -333,7 +354,9 @@ async def test_a_missing_bucket_makes_the_store_unavailable(s3_environment: None
     await store.aclose()
 
 
-@pytest.mark.parametrize("url", ["s3://", "s3:///prefix", "s3://bucket/../x", "https://host/bucket", "s3://b/a//b"])
+@pytest.mark.parametrize(
+    "url", ["s3://", "s3:///prefix", "s3://bucket/../x", "https://host/bucket", "s3://b/a//b"]
+)
 def test_a_url_without_a_bucket_is_refused(url: str) -> None:
     with pytest.raises(StoreUnavailable, match=re.escape(url)):
         S3Artifacts(url)
@@ -358,7 +381,9 @@ def test_a_process_that_exits_after_a_rejected_request_is_not_aborted(s3_url: st
     }
 
     command = [sys.executable, "-c", code]
-    ends = [subprocess.run(command, env=environment, capture_output=True, check=False) for _ in range(5)]
+    ends = [
+        subprocess.run(command, env=environment, capture_output=True, check=False) for _ in range(5)
+    ]
 
     assert {end.returncode for end in ends} == {1}
     assert all(b"StoreUnavailable" in end.stderr for end in ends)

@@ -15,11 +15,15 @@ WORKER_TIMEOUT_SECONDS = 15.0
 
 
 def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int = 0) -> Task:
-    return Task(task_id, "j1", task_id, 1, "echo", b"{}", queue=queue, priority=priority, shard=shard)
+    return Task(
+        task_id, "j1", task_id, 1, "echo", b"{}", queue=queue, priority=priority, shard=shard
+    )
 
 
 def report(done: Task, worker_id: str = "w1") -> TaskReport:
-    message = TaskFinished(done.job_id, done.node_id, done.attempt, worker_id, 1, 2, Succeeded(Raw(b"1")))
+    message = TaskFinished(
+        done.job_id, done.node_id, done.attempt, worker_id, 1, 2, Succeeded(Raw(b"1"))
+    )
     return TaskReport(done.task_id, done.shard, message)
 
 
@@ -40,7 +44,23 @@ def nodes(messages: Sequence[Message]) -> list[str]:
 
 async def test_published_task_is_claimed_unchanged(broker: Broker) -> None:
     sink = SinkSpec("postgres", b'{"table":"t"}', ("data", "rows"), "run")
-    published = Task("t", "j", "n", 3, "http", b'{"x":1}\xff', "default", 9.5, 7, 0, 4, 2, "key", sink, ("k1", "k2"))
+    published = Task(
+        "t",
+        "j",
+        "n",
+        3,
+        "http",
+        b'{"x":1}\xff',
+        "default",
+        9.5,
+        7,
+        0,
+        4,
+        2,
+        "key",
+        sink,
+        ("k1", "k2"),
+    )
     await broker.publish([published])
 
     assert list(await broker.claim("w1", QUEUES, 1, 0.0)) == [TaskClaim(published, 1)]
@@ -71,7 +91,9 @@ async def test_finished_task_can_be_published_again(broker: Broker) -> None:
 
 
 async def test_tasks_are_ordered_by_priority_then_age(broker: Broker) -> None:
-    await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", priority=-1), task("e", priority=5)])
+    await broker.publish(
+        [task("a"), task("b", priority=5), task("c"), task("d", priority=-1), task("e", priority=5)]
+    )
 
     assert await taken(broker) == ["b", "e", "a", "c", "d"]
 
@@ -107,7 +129,9 @@ async def test_task_goes_to_one_of_many_waiting_workers(broker: Broker) -> None:
 
     found: list[str] = []
     while len(found) < 2:
-        done, waiting = await asyncio.wait(waiting, timeout=5.0, return_when=asyncio.FIRST_COMPLETED)
+        done, waiting = await asyncio.wait(
+            waiting, timeout=5.0, return_when=asyncio.FIRST_COMPLETED
+        )
         found += [task_id for one in done for task_id in ids(one.result())]
     for one in waiting:
         one.cancel()
@@ -198,7 +222,9 @@ async def test_large_numbers_of_tasks_are_reclaimed(broker: Broker, clock: SetCl
     assert len(held) == 1_600
     assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1_600
     assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 0
-    assert sorted([task_id for _ in range(4) for task_id in await taken(broker, "w2", 400)]) == sorted(held)
+    assert sorted(
+        [task_id for _ in range(4) for task_id in await taken(broker, "w2", 400)]
+    ) == sorted(held)
 
 
 async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> None:
@@ -209,7 +235,9 @@ async def test_losses_of_a_task_are_counted(broker: Broker, clock: SetClock) -> 
         await broker.reclaim(WORKER_TIMEOUT_SECONDS)
 
     lost = await broker.receive(0, 10, 0.0)
-    assert [(message.worker_id, message.losses) for message in lost if isinstance(message, TaskLost)] == [
+    assert [
+        (message.worker_id, message.losses) for message in lost if isinstance(message, TaskLost)
+    ] == [
         ("w1", 1),
         ("w2", 2),
     ]
@@ -226,7 +254,9 @@ async def test_worker_that_extends_keeps_its_tasks(broker: Broker, clock: SetClo
     assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 0
 
 
-async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(broker: Broker, clock: SetClock) -> None:
+async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(
+    broker: Broker, clock: SetClock
+) -> None:
     await broker.publish([task("a"), task("b")])
     await taken(broker)
     await clock.sleep(WORKER_TIMEOUT_SECONDS - 1)
@@ -238,7 +268,9 @@ async def test_task_that_a_live_worker_does_not_extend_is_reclaimed(broker: Brok
     assert list(await broker.extend("w1", ["a", "b"])) == ["a"]
 
 
-async def test_reclaimed_task_is_reported_to_its_former_holder(broker: Broker, clock: SetClock) -> None:
+async def test_reclaimed_task_is_reported_to_its_former_holder(
+    broker: Broker, clock: SetClock
+) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
@@ -247,7 +279,9 @@ async def test_reclaimed_task_is_reported_to_its_former_holder(broker: Broker, c
     assert list(await broker.extend("w1", ["a"])) == ["a"]
 
 
-async def test_late_result_counts_and_cancels_the_other_delivery(broker: Broker, clock: SetClock) -> None:
+async def test_late_result_counts_and_cancels_the_other_delivery(
+    broker: Broker, clock: SetClock
+) -> None:
     await broker.publish([task("a")])
     await taken(broker)
     await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
@@ -309,7 +343,9 @@ async def test_heartbeat_updates_the_time_of_a_worker(broker: Broker, clock: Set
 
 
 async def test_worker_for_all_queues_claims_from_each(broker: Broker) -> None:
-    await broker.publish([task("a", queue="one"), task("b", queue="two", priority=3), task("c", queue="one")])
+    await broker.publish(
+        [task("a", queue="one"), task("b", queue="two", priority=3), task("c", queue="one")]
+    )
 
     assert sorted(ids(await broker.claim("w1", (ALL_QUEUES,), 10, 0.0))) == ["a", "b", "c"]
 

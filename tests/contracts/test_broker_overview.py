@@ -22,7 +22,15 @@ async def test_broker_without_tasks_has_no_queues(broker: Broker) -> None:
 
 
 async def test_queues_show_waiting_and_running_tasks(broker: Broker) -> None:
-    await broker.publish([task("a"), task("b", priority=5), task("c"), task("d", queue="gpu"), task("e", queue="cpu")])
+    await broker.publish(
+        [
+            task("a"),
+            task("b", priority=5),
+            task("c"),
+            task("d", queue="gpu"),
+            task("e", queue="cpu"),
+        ]
+    )
     await broker.claim("w1", QUEUES, 2, 0.0)
     await broker.claim("w2", ["gpu"], 9, 0.0)
 
@@ -67,7 +75,9 @@ async def test_queue_shows_the_age_of_its_oldest_task(broker: Broker, clock: Set
     assert 0.0 <= (await waits(broker, "gpu") or 0.0) < SLACK_SECONDS
 
 
-async def test_claimed_and_cancelled_tasks_do_not_count_as_waiting(broker: Broker, clock: SetClock) -> None:
+async def test_claimed_and_cancelled_tasks_do_not_count_as_waiting(
+    broker: Broker, clock: SetClock
+) -> None:
     await broker.publish([task("first"), task("second")])
     await clock.sleep(40.0)
     await broker.publish([task("third")])

@@ -56,7 +56,11 @@ async def test_another_digest_adds_a_version_and_keeps_the_old_one(store: Store)
 
     newest, first = await store.workflows.get("flow"), await store.workflows.get("flow", 1)
 
-    assert (newest.version, bytes(newest.definition), bytes(first.definition)) == (2, b'"two"', b'"one"')
+    assert (newest.version, bytes(newest.definition), bytes(first.definition)) == (
+        2,
+        b'"two"',
+        b'"one"',
+    )
 
 
 async def test_returning_to_an_older_digest_adds_a_version(store: Store) -> None:
@@ -72,8 +76,12 @@ async def test_each_workflow_has_its_own_version_numbers(store: Store) -> None:
     assert (await store.workflows.put("two", Raw(b"{}"), "d1", T0)).version == 1
 
 
-@pytest.mark.parametrize(("workflow_id", "version"), [("nothing", None), ("flow", 2), ("flow", 0), ("flow", -1)])
-async def test_an_unknown_version_is_not_found(store: Store, workflow_id: str, version: int | None) -> None:
+@pytest.mark.parametrize(
+    ("workflow_id", "version"), [("nothing", None), ("flow", 2), ("flow", 0), ("flow", -1)]
+)
+async def test_an_unknown_version_is_not_found(
+    store: Store, workflow_id: str, version: int | None
+) -> None:
     await store.workflows.put("flow", Raw(b"{}"), "d1", T0)
 
     with pytest.raises(WorkflowNotFound, match=workflow_id):
@@ -89,7 +97,13 @@ async def test_a_submitted_job_is_pending_with_its_first_event(store: Store) -> 
     job, events = await store.jobs.get("j1"), await store.jobs.events("j1")
     assert result.created
     assert result.job == job
-    assert (job.state.status, job.seq, job.state.round, job.spec.priority, bytes(job.spec.input)) == (
+    assert (
+        job.state.status,
+        job.seq,
+        job.state.round,
+        job.spec.priority,
+        bytes(job.spec.input),
+    ) == (
         "pending",
         1,
         0,
@@ -129,7 +143,11 @@ async def test_a_known_idempotency_key_with_another_body_is_a_conflict(store: St
 
 
 async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
-    batch = [new_job("j1", key="k", digest="d"), new_job("j2", key="k", digest="d"), new_job("j3", key="k", digest="x")]
+    batch = [
+        new_job("j1", key="k", digest="d"),
+        new_job("j2", key="k", digest="d"),
+        new_job("j3", key="k", digest="x"),
+    ]
 
     results = await store.jobs.insert(batch)
 
@@ -142,7 +160,9 @@ async def test_duplicates_inside_one_batch_make_one_job(store: Store) -> None:
 
 
 async def test_concurrent_duplicates_make_one_job(store: Store) -> None:
-    results = await asyncio.gather(*(store.jobs.insert([new_job(f"j{n}", key="k", digest="d")]) for n in range(20)))
+    results = await asyncio.gather(
+        *(store.jobs.insert([new_job(f"j{n}", key="k", digest="d")]) for n in range(20))
+    )
 
     assert sum(result.created for [result] in results) == 1
     assert len({result.job.spec.job_id for [result] in results}) == 1
@@ -165,7 +185,9 @@ async def test_a_lease_without_a_previous_owner_was_not_abandoned(store: Store) 
     assert (lease.epoch, lease.abandoned) == (1, False)
 
 
-async def test_a_takeover_raises_the_epoch_and_returns_that_the_shard_was_abandoned(store: Store) -> None:
+async def test_a_takeover_raises_the_epoch_and_returns_that_the_shard_was_abandoned(
+    store: Store,
+) -> None:
     first = await store.leases.take(0, "one")
 
     second = await store.leases.take(0, "two")
@@ -206,7 +228,12 @@ async def test_a_stale_epoch_is_refused_and_nothing_is_written(store: Store) -> 
     await store.leases.take(0, "two")
     before = await store.jobs.restore("j1")
 
-    committed = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)]}, requests=["r1"])
+    committed = changes(
+        jobs=[job_row("j1")],
+        nodes=[node_row("j1", "a")],
+        events={"j1": [event(2)]},
+        requests=["r1"],
+    )
     with pytest.raises(StaleLease, match="new owner"):
         await store.commit(0, stale.epoch, committed)
 
@@ -237,7 +264,13 @@ async def test_a_commit_stores_everything(store: Store) -> None:
 
     restored = await store.jobs.restore("j1")
     job, nodes = restored.job, restored.nodes
-    assert (job.state.status, job.seq, job.state.round, job.state.started_at, job.state.deadline_at) == (
+    assert (
+        job.state.status,
+        job.seq,
+        job.state.round,
+        job.state.started_at,
+        job.state.deadline_at,
+    ) == (
         "running",
         3,
         2,
@@ -245,7 +278,10 @@ async def test_a_commit_stores_everything(store: Store) -> None:
         T0 + 9,
     )
     assert bytes(job.state.error or b"") == b'{"type":"x"}'
-    assert sorted(nodes, key=lambda row: row.node_id) == [node_row("j1", "a", output="1"), node_row("j1", "b")]
+    assert sorted(nodes, key=lambda row: row.node_id) == [
+        node_row("j1", "a", output="1"),
+        node_row("j1", "b"),
+    ]
     assert [e.seq for e in await store.jobs.events("j1")] == [1, 2, 3]
     assert list(await store.jobs.requests(0, 10)) == []
 
@@ -254,7 +290,9 @@ async def test_restoring_several_jobs_equals_restoring_each(store: Store) -> Non
     await store.jobs.insert([new_job("j1"), new_job("j2"), new_job("j3")])
     lease = await store.leases.take(0, "one")
     rows = [node_row("j1", "a", output="1"), node_row("j3", "a"), node_row("j3", "b")]
-    await store.commit(0, lease.epoch, changes(nodes=rows, events={"j1": [event(2)], "j3": [event(2)]}))
+    await store.commit(
+        0, lease.epoch, changes(nodes=rows, events={"j1": [event(2)], "j3": [event(2)]})
+    )
 
     found = await store.jobs.restore_all(["j3", "unknown", "j1", "j2"])
 
@@ -267,17 +305,24 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("j2")])
     lease = await store.leases.take(0, "one")
     progress = Raw(msgspec.json.encode(LoopProgress(total=3, begun=2)))
-    loops = [replace(node_row(job_id, "a", "running"), progress=progress) for job_id in ("j1", "j2")]
+    loops = [
+        replace(node_row(job_id, "a", "running"), progress=progress) for job_id in ("j1", "j2")
+    ]
     written = changes(nodes=loops, events={"j1": [event(2)], "j2": [event(2)]})
     for row in (task_row("j1", 0), task_row("j2", 0), task_row("j2", 1, "failed")):
         written.iterations[row.job_id, row.number, row.index] = replace(row, number=loops[0].number)
-    written.chunks += [CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")]
+    written.chunks += [
+        CollectionChunkRow(job_id, loops[0].number, 0, 0, b"[1,2,3]") for job_id in ("j1", "j2")
+    ]
     await store.commit(0, lease.epoch, written)
 
     found = {one.job.spec.job_id: one for one in await store.jobs.restore_all(["j1", "j2"])}
 
     assert found == {job_id: await store.jobs.restore(job_id) for job_id in ("j1", "j2")}
-    seen = {job_id: [(list(loop.completed), len(loop.others)) for loop in one.loops] for job_id, one in found.items()}
+    seen = {
+        job_id: [(list(loop.completed), len(loop.others)) for loop in one.loops]
+        for job_id, one in found.items()
+    }
     assert seen == {"j1": [([0], 0)], "j2": [([0], 1)]}
 
 
@@ -286,7 +331,11 @@ async def test_a_commit_that_cannot_be_stored_writes_nothing(store: Store) -> No
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(events={"j2": [event(2)]}))
 
-    committed = changes(jobs=[job_row("j1")], nodes=[node_row("j1", "a")], events={"j1": [event(2)], "j2": [event(2)]})
+    committed = changes(
+        jobs=[job_row("j1")],
+        nodes=[node_row("j1", "a")],
+        events={"j1": [event(2)], "j2": [event(2)]},
+    )
     with pytest.raises(CommitUnknown):
         await store.commit(0, lease.epoch, committed)
 
@@ -328,7 +377,9 @@ async def test_a_refused_commit_does_not_affect_concurrent_ones(store: Store) ->
 async def test_a_row_written_again_replaces_the_first(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
-    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", output='"old"', error="{}", meta="{}")]))
+    await store.commit(
+        0, lease.epoch, changes(nodes=[node_row("j1", "a", output='"old"', error="{}", meta="{}")])
+    )
 
     await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", "pending")]))
 
@@ -343,9 +394,13 @@ async def test_values_are_returned_byte_for_byte(store: Store, text: str) -> Non
     await store.jobs.insert([new_job("j1", input=text)])
     lease = await store.leases.take(0, "one")
     row = node_row("j1", "a", output=text, error=text, meta=text)
-    stored_event = Event(2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1)
+    stored_event = Event(
+        2, "e", "a", 7, T0, Raw(text.encode()), Raw(text.encode()), Raw(text.encode()), 1
+    )
 
-    committed = changes(jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]})
+    committed = changes(
+        jobs=[job_row("j1", error=text)], nodes=[row], events={"j1": [stored_event]}
+    )
     await store.commit(0, lease.epoch, committed)
 
     restored = await store.jobs.restore("j1")
@@ -359,7 +414,9 @@ async def test_a_null_output_differs_from_no_output(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
 
-    await store.commit(0, lease.epoch, changes(nodes=[node_row("j1", "a", output="null"), node_row("j1", "b")]))
+    await store.commit(
+        0, lease.epoch, changes(nodes=[node_row("j1", "a", output="null"), node_row("j1", "b")])
+    )
 
     rows = {row.node_id: row.output for row in await store.jobs.nodes("j1")}
     assert (rows["a"], rows["b"]) == (Raw(b"null"), None)
@@ -383,7 +440,9 @@ async def with_events(store: Store, *pages: int) -> None:
     lease = await store.leases.take(0, "one")
     seq = 1
     for count in pages:
-        await store.commit(0, lease.epoch, changes(events={"j1": [event(seq + n + 1) for n in range(count)]}))
+        await store.commit(
+            0, lease.epoch, changes(events={"j1": [event(seq + n + 1) for n in range(count)]})
+        )
         seq += count
 
 
@@ -391,7 +450,9 @@ async def with_events(store: Store, *pages: int) -> None:
     (0, 1000, range(1, 12)), (0, 3, range(1, 4)), (3, 4, range(4, 8)), (10, 5, range(11, 12)), (11, 5, range(0)),
     (99, 5, range(0)), (5, 1, range(6, 7)),
 ])  # fmt: skip
-async def test_events_are_read_in_order_across_pages(store: Store, after: int, limit: int, expected: range) -> None:
+async def test_events_are_read_in_order_across_pages(
+    store: Store, after: int, limit: int, expected: range
+) -> None:
     await with_events(store, 2, 5, 1, 2)
 
     assert [e.seq for e in await store.jobs.events("j1", after, limit)] == list(expected)
@@ -409,7 +470,10 @@ async def test_paging_with_a_cursor_returns_every_event_once(store: Store) -> No
 
 
 async def test_an_unknown_job_has_no_events_and_no_nodes(store: Store) -> None:
-    assert (list(await store.jobs.events("nothing")), list(await store.jobs.nodes("nothing"))) == ([], [])
+    assert (list(await store.jobs.events("nothing")), list(await store.jobs.nodes("nothing"))) == (
+        [],
+        [],
+    )
 
 
 # Requests

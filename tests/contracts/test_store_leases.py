@@ -163,14 +163,18 @@ async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> Non
     for number, name in enumerate(ENGINES):
         await store.leases.claim(number, name, LONG)
 
-    await asyncio.gather(*(store.leases.renew(name, {number: 1}, LONG) for number, name in enumerate(ENGINES)))
+    await asyncio.gather(
+        *(store.leases.renew(name, {number: 1}, LONG) for number, name in enumerate(ENGINES))
+    )
 
     seen = await store.leases.renew(ENGINES[0], {0: 1}, LONG)
     assert list(seen.engines) == sorted(ENGINES)
     assert [row.expired for row in seen.leases] == [False] * len(ENGINES)
 
 
-async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claims_the_shard(store: Store) -> None:
+async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claims_the_shard(
+    store: Store,
+) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.leases.claim(0, "one", NONE)
     await store.commit(0, 1, changes(events={"j1": [event(2)]}))
@@ -182,7 +186,9 @@ async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claim
     assert [one.seq for one in await store.jobs.events("j1")] == [1, 2]
 
 
-async def test_no_commit_of_the_old_owner_is_stored_after_a_claim_has_returned(store: Store) -> None:
+async def test_no_commit_of_the_old_owner_is_stored_after_a_claim_has_returned(
+    store: Store,
+) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.leases.claim(0, "one", NONE)
 

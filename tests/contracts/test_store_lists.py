@@ -21,9 +21,15 @@ def ids(jobs: Sequence[JobRecord]) -> list[str]:
 
 async def test_unfinished_jobs_are_listed_oldest_first(store: Store) -> None:
     await store.jobs.insert(
-        [new_job("c", created_at=T0 + 3), new_job("b", created_at=T0 + 1), new_job("a", created_at=T0)]
+        [
+            new_job("c", created_at=T0 + 3),
+            new_job("b", created_at=T0 + 1),
+            new_job("a", created_at=T0),
+        ]
     )
-    await store.jobs.insert([new_job("d", created_at=T0 + 1), new_job("elsewhere", shard=1), new_job("done")])
+    await store.jobs.insert(
+        [new_job("d", created_at=T0 + 1), new_job("elsewhere", shard=1), new_job("done")]
+    )
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(jobs=[job_row("b")]))
     await end(store, "done", lease.epoch, T0 + 5)
@@ -42,13 +48,18 @@ async def test_pending_jobs_are_those_that_have_not_started(store: Store) -> Non
 
 
 async def test_lists_show_the_newest_first_and_follow_their_filters(store: Store) -> None:
-    await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
+    await store.jobs.insert(
+        [new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)]
+    )
     lease = await store.leases.take(0, "one")
     await end(store, "j4", lease.epoch, T0 + 9)
 
     assert ids(await store.jobs.list(JobFilter())) == ["j5", "j4", "j3", "j2", "j1", "j0"]
     assert ids(await store.jobs.list(JobFilter(workflow_id="a"))) == ["j4", "j2", "j0"]
-    assert ids(await store.jobs.list(JobFilter(workflow_id="a", status=JobStatus.PENDING))) == ["j2", "j0"]
+    assert ids(await store.jobs.list(JobFilter(workflow_id="a", status=JobStatus.PENDING))) == [
+        "j2",
+        "j0",
+    ]
     assert ids(await store.jobs.list(JobFilter(status=JobStatus.COMPLETED))) == ["j4"]
     assert ids(await store.jobs.list(JobFilter(limit=2))) == ["j5", "j4"]
 
@@ -86,7 +97,9 @@ async def test_pruning_deletes_all_rows_of_a_job(store: Store) -> None:
     await store.jobs.insert([new_job("old", key="k", digest="d")])
     lease = await store.leases.take(0, "one")
     await store.jobs.put_request(Request("r1", "old", "cancel", T0))
-    await store.commit(0, lease.epoch, changes(nodes=[node_row("old", "a")], events={"old": [event(2)]}))
+    await store.commit(
+        0, lease.epoch, changes(nodes=[node_row("old", "a")], events={"old": [event(2)]})
+    )
     await end(store, "old", lease.epoch, T0 + 5)
 
     assert len(await store.jobs.prune(T0 + 6, 10)) == 1
@@ -100,7 +113,9 @@ async def test_pruning_deletes_all_rows_of_a_job(store: Store) -> None:
 
 
 async def test_pruning_leaves_active_and_recent_jobs(store: Store) -> None:
-    await store.jobs.insert([new_job("pending"), new_job("running"), new_job("recent"), new_job("old")])
+    await store.jobs.insert(
+        [new_job("pending"), new_job("running"), new_job("recent"), new_job("old")]
+    )
     lease = await store.leases.take(0, "one")
     await store.commit(0, lease.epoch, changes(jobs=[job_row("running", completed_at=T0)]))
     await end(store, "recent", lease.epoch, T0 + 6)

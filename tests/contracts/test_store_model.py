@@ -8,7 +8,13 @@ from pathlib import Path
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row
 from tests.contracts.stores import emptied
@@ -44,7 +50,10 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.submitted = 0
 
     def both(self, name: str, *arguments: object) -> object:
-        results = [self.loop.run_until_complete(self.result_of(s, name, *arguments)) for s in (self.model, self.store)]
+        results = [
+            self.loop.run_until_complete(self.result_of(s, name, *arguments))
+            for s in (self.model, self.store)
+        ]
         assert results[0] == results[1], name
         return results[0]
 
@@ -64,7 +73,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 )
                 for s in (self.model, self.store)
             ]
-            compared = [[(a.job.spec.job_id, a.created, a.conflict) for a in result] for result in results]
+            compared = [
+                [(a.job.spec.job_id, a.created, a.conflict) for a in result] for result in results
+            ]
             assert compared[0] == compared[1]
 
     @rule(owner=st.sampled_from(["one", "two"]))
@@ -77,14 +88,22 @@ class StoreAgainstModel(RuleBasedStateMachine):
         if self.both("leases.claim", 0, owner, ttl_seconds) is not None:
             self.epoch += 1
 
-    @rule(owner=st.sampled_from(["one", "two"]), behind=st.integers(0, 1), ttl_seconds=st.sampled_from([0.0, 3_600.0]))
+    @rule(
+        owner=st.sampled_from(["one", "two"]),
+        behind=st.integers(0, 1),
+        ttl_seconds=st.sampled_from([0.0, 3_600.0]),
+    )
     def renew(self, owner: str, behind: int, ttl_seconds: float) -> None:
         # Whether an engine with a time to live of zero has expired depends on microseconds.
         seen = [
-            self.loop.run_until_complete(s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)).leases
+            self.loop.run_until_complete(
+                s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)
+            ).leases
             for s in (self.model, self.store)
         ]
-        assert [(row.owner, row.epoch) for row in seen[0]] == [(row.owner, row.epoch) for row in seen[1]]
+        assert [(row.owner, row.epoch) for row in seen[0]] == [
+            (row.owner, row.epoch) for row in seen[1]
+        ]
 
     @rule(behind=st.integers(0, 1))
     def release(self, behind: int) -> None:
@@ -92,7 +111,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
     @rule(job_id=JOBS, node_id=st.sampled_from("ab"), status=STATUSES, text=TEXTS, behind=st.sampled_from([0, 0, 0, 1]),
           in_flight=st.sets(st.sampled_from("cd")))  # fmt: skip
-    def commit(self, job_id: str, node_id: str, status: str, text: str, behind: int, in_flight: set[str]) -> None:
+    def commit(
+        self, job_id: str, node_id: str, status: str, text: str, behind: int, in_flight: set[str]
+    ) -> None:
         known = self.loop.run_until_complete(self.result_of(self.model, "jobs.get", job_id))
         if isinstance(known, JobRecord):
             ended = None if status in ("pending", "running") else T0 + known.seq
@@ -102,7 +123,11 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 jobs=[job_row(job_id, status, completed_at=ended, error=value)],
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
-                in_flight={job_id: tuple(InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(in_flight))}
+                in_flight={
+                    job_id: tuple(
+                        InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(in_flight)
+                    )
+                }
                 if in_flight
                 else {},
             )
@@ -123,7 +148,9 @@ class StoreAgainstModel(RuleBasedStateMachine):
             for row in self.loop.run_until_complete(self.model.jobs.list(JobFilter()))
         }
         ended = [at for at in before.values() if at is not None]
-        if len(set(ended)) == len(ended):  # the order of jobs that ended at the same time is not defined
+        if len(set(ended)) == len(
+            ended
+        ):  # the order of jobs that ended at the same time is not defined
             self.both("jobs.prune", T0 + at, limit)
 
     @invariant()
@@ -133,11 +160,20 @@ class StoreAgainstModel(RuleBasedStateMachine):
         for job_id in ("j1", "j2", "j3"):
             self.both("jobs.get", job_id)
             self.both("jobs.events", job_id, 1, 3)
-            rows = [self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)]
-            assert sorted(rows[0], key=lambda row: row.node_id) == sorted(rows[1], key=lambda row: row.node_id)
+            rows = [
+                self.loop.run_until_complete(s.jobs.nodes(job_id)) for s in (self.model, self.store)
+            ]
+            assert sorted(rows[0], key=lambda row: row.node_id) == sorted(
+                rows[1], key=lambda row: row.node_id
+            )
             stores = (self.model, self.store)
-            compared = [self.loop.run_until_complete(self.result_of(s, "jobs.restore", job_id)) for s in stores]
-            assert getattr(compared[0], "in_flight", compared[0]) == getattr(compared[1], "in_flight", compared[1])
+            compared = [
+                self.loop.run_until_complete(self.result_of(s, "jobs.restore", job_id))
+                for s in stores
+            ]
+            assert getattr(compared[0], "in_flight", compared[0]) == getattr(
+                compared[1], "in_flight", compared[1]
+            )
         self.both("jobs.requests", 0, 5)
         self.both("jobs.unfinished", 0)
         self.both("jobs.pending", 0, T0 + 2, 5)
@@ -160,7 +196,9 @@ def test_sqlite_behaves_like_the_model(tmp_path: Path) -> None:
     numbers = count()
 
     async def opening() -> Store:
-        return await SqliteStore.open(str(tmp_path / f"{next(numbers)}.db"), SystemClock(), synchronous="off")
+        return await SqliteStore.open(
+            str(tmp_path / f"{next(numbers)}.db"), SystemClock(), synchronous="off"
+        )
 
     bounds = settings(max_examples=40, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)
@@ -168,7 +206,9 @@ def test_sqlite_behaves_like_the_model(tmp_path: Path) -> None:
 
 def test_postgres_behaves_like_the_model(contract_database: str) -> None:
     async def opening() -> Store:
-        return await PostgresStore.open(await emptied(contract_database), SystemClock(), connections_max=10)
+        return await PostgresStore.open(
+            await emptied(contract_database), SystemClock(), connections_max=10
+        )
 
     bounds = settings(max_examples=15, stateful_step_count=25, deadline=None)
     run_state_machine_as_test(against(opening), settings=bounds)

@@ -36,7 +36,9 @@ async def found(store: Store, search: str, **wanted: object) -> list[str]:
 
 
 async def test_jobs_are_found_by_the_start_of_their_id(store: Store) -> None:
-    await store.jobs.insert([new_job(name, created_at=T0 + at) for at, name in enumerate(["ab1", "abc", "xab", "b"])])
+    await store.jobs.insert(
+        [new_job(name, created_at=T0 + at) for at, name in enumerate(["ab1", "abc", "xab", "b"])]
+    )
 
     assert await found(store, "ab") == ["abc", "ab1"]
     assert await found(store, "abc") == ["abc"]
@@ -54,7 +56,9 @@ async def test_jobs_are_found_by_a_long_start_of_their_id(store: Store) -> None:
 async def test_jobs_are_found_by_the_start_of_their_workflow(store: Store) -> None:
     await deploy(store, "report", "repair", "other")
     flows = ["report", "repair", "other", "report"]
-    await store.jobs.insert([new_job(f"j{at}", created_at=T0 + at, workflow_id=flow) for at, flow in enumerate(flows)])
+    await store.jobs.insert(
+        [new_job(f"j{at}", created_at=T0 + at, workflow_id=flow) for at, flow in enumerate(flows)]
+    )
 
     assert await found(store, "rep") == ["j3", "j1", "j0"]
     assert await found(store, "report") == ["j3", "j0"]
@@ -64,7 +68,10 @@ async def test_jobs_are_found_by_the_start_of_their_workflow(store: Store) -> No
 async def test_a_job_is_found_by_its_whole_idempotency_key(store: Store) -> None:
     await deploy(store, "a", "b")
     await store.jobs.insert(
-        [new_job("j1", workflow_id="a", key="order-7"), new_job("j2", workflow_id="b", key="order-7")]
+        [
+            new_job("j1", workflow_id="a", key="order-7"),
+            new_job("j2", workflow_id="b", key="order-7"),
+        ]
     )
     await store.jobs.insert([new_job("j3", workflow_id="a", key="order-70")])
 
@@ -75,14 +82,18 @@ async def test_a_job_is_found_by_its_whole_idempotency_key(store: Store) -> None
 async def test_a_search_covers_every_field_and_finds_each_job_once(store: Store) -> None:
     await deploy(store, "same", "other")
     await store.jobs.insert([new_job("same1", workflow_id="same", key="same", created_at=T0 + 1)])
-    await store.jobs.insert([new_job("j2", workflow_id="other", key="same"), new_job("j3", workflow_id="other")])
+    await store.jobs.insert(
+        [new_job("j2", workflow_id="other", key="same"), new_job("j3", workflow_id="other")]
+    )
 
     assert await found(store, "same") == ["same1", "j2"]
 
 
 async def test_a_search_respects_the_other_filters(store: Store) -> None:
     await deploy(store, "report", "repair")
-    await store.jobs.insert([new_job(f"j{at}", created_at=T0 + at, workflow_id="report") for at in range(3)])
+    await store.jobs.insert(
+        [new_job(f"j{at}", created_at=T0 + at, workflow_id="report") for at in range(3)]
+    )
     await store.jobs.insert([new_job("j3", created_at=T0 + 3, workflow_id="repair", key="k")])
     lease = await store.leases.take(0, "one")
     await end(store, "j1", lease.epoch, T0 + 9)
@@ -98,7 +109,9 @@ async def test_a_search_respects_the_other_filters(store: Store) -> None:
 async def test_paging_through_a_search_returns_every_match_once(store: Store) -> None:
     await deploy(store, "match", "matched", "other")
     flows = ["match", "other", "matched"]
-    await store.jobs.insert([new_job(f"j{n:02}", created_at=T0 + n // 4, workflow_id=flows[n % 3]) for n in range(30)])
+    await store.jobs.insert(
+        [new_job(f"j{n:02}", created_at=T0 + n // 4, workflow_id=flows[n % 3]) for n in range(30)]
+    )
     await store.jobs.insert([new_job("match-id", created_at=T0 + 2, workflow_id="other")])
 
     seen, before = [], None
@@ -114,7 +127,9 @@ async def test_paging_through_a_search_returns_every_match_once(store: Store) ->
 
 
 async def test_the_newest_jobs_of_each_workflow_are_returned(store: Store) -> None:
-    await store.jobs.insert([new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)])
+    await store.jobs.insert(
+        [new_job(f"j{n}", created_at=T0 + n // 2, workflow_id="ab"[n % 2]) for n in range(6)]
+    )
     lease = await store.leases.take(0, "one")
     await end(store, "j5", lease.epoch, T0 + 9, "failed")
 
@@ -188,7 +203,9 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
     await store.commit(0, lease.epoch, changes(events={"j1": first}))
     await store.commit(0, lease.epoch, changes(events={"j1": [item(10), event(11), item(12)]}))
 
-    async def node_events(after: int, limit: int = 10, examined_max: int = EXAMINED_MAX) -> tuple[list[int], int]:
+    async def node_events(
+        after: int, limit: int = 10, examined_max: int = EXAMINED_MAX
+    ) -> tuple[list[int], int]:
         page = await store.overview.node_events("j1", after, limit, examined_max)
         return [one.seq for one in page.events], page.last_seq
 
@@ -204,7 +221,9 @@ async def test_events_of_single_iterations_are_left_out_and_counted(store: Store
 async def test_a_page_of_node_events_continues_after_the_previous_page(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
-    await store.commit(0, lease.epoch, changes(events={"j1": [event(2), item(3), item(4), event(5), event(6)]}))
+    await store.commit(
+        0, lease.epoch, changes(events={"j1": [event(2), item(3), item(4), event(5), event(6)]})
+    )
 
     seen: list[int] = []
     after = 0

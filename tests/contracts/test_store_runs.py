@@ -5,7 +5,13 @@ from msgspec import structs
 
 from tests.contracts.rows import T0, end, event, job_row, new_job
 from tests.contracts.run_rows import PLAIN, SCHEDULED, delivery_row, put_runs, run_changes, run_row
-from windlass.core.errors import CommitUnknown, DeliveryNotFound, RunNotFound, ScheduleNotFound, StaleLease
+from windlass.core.errors import (
+    CommitUnknown,
+    DeliveryNotFound,
+    RunNotFound,
+    ScheduleNotFound,
+    StaleLease,
+)
 from windlass.core.events import Event, EventType
 from windlass.core.runs.changes import ScheduleMark
 from windlass.core.runs.rows import ScheduleRow
@@ -32,7 +38,9 @@ async def test_a_run_that_is_stored_again_is_replaced(store: Store) -> None:
 
 async def test_a_second_run_under_the_id_of_a_slot_fails_the_whole_commit(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
-    again = run_changes(inserted=[run_row("flow:1", "pending"), run_row("flow:2")], jobs=[new_job("j1")])
+    again = run_changes(
+        inserted=[run_row("flow:1", "pending"), run_row("flow:2")], jobs=[new_job("j1")]
+    )
 
     with pytest.raises(CommitUnknown):
         await store.commit(0, epoch, again)
@@ -46,7 +54,9 @@ async def test_a_commit_under_an_old_epoch_stores_no_run(store: Store) -> None:
     await store.leases.take(0, "two")
 
     with pytest.raises(StaleLease):
-        await store.commit(0, lease.epoch, run_changes(inserted=[run_row("flow:1")], jobs=[new_job("j1")]))
+        await store.commit(
+            0, lease.epoch, run_changes(inserted=[run_row("flow:1")], jobs=[new_job("j1")])
+        )
 
     assert await store.runs.existing(["flow:1"]) == []
     assert await store.jobs.unfinished(0) == []
@@ -56,7 +66,9 @@ async def test_a_job_is_created_by_the_commit_of_its_run(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     made = new_job("j1", input='{"x":1}')
 
-    await store.commit(0, lease.epoch, run_changes(inserted=[run_row("flow:1", job_id="j1")], jobs=[made]))
+    await store.commit(
+        0, lease.epoch, run_changes(inserted=[run_row("flow:1", job_id="j1")], jobs=[made])
+    )
 
     job = await store.jobs.get("j1")
     assert (job.state.status, bytes(job.spec.input), job.seq) == ("pending", b'{"x":1}', 1)
@@ -107,7 +119,11 @@ async def test_an_unknown_run_has_no_events(store: Store) -> None:
 async def test_events_of_schedules_are_kept_by_workflow(store: Store) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
     missed = [run_event(1, EventType.SLOTS_MISSED), run_event(2, EventType.SCHEDULE_STOPPED)]
-    written = {("flow", ""): missed, ("other", ""): [run_event(1)], ("flow", "flow:1"): [run_event(1)]}
+    written = {
+        ("flow", ""): missed,
+        ("other", ""): [run_event(1)],
+        ("flow", "flow:1"): [run_event(1)],
+    }
 
     await store.commit(0, epoch, run_changes(events=written))
 
@@ -116,7 +132,9 @@ async def test_events_of_schedules_are_kept_by_workflow(store: Store) -> None:
     assert await store.runs.schedule_events("flow", limit=1) == missed[:1]
 
 
-async def test_a_second_event_of_a_run_with_the_same_number_fails_the_whole_commit(store: Store) -> None:
+async def test_a_second_event_of_a_run_with_the_same_number_fails_the_whole_commit(
+    store: Store,
+) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
     await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)]}))
 
@@ -147,7 +165,9 @@ async def test_a_planned_run_can_be_withdrawn(store: Store) -> None:
         await store.runs.get("flow:1")
 
 
-async def test_active_runs_are_those_of_the_shard_that_have_not_ended_oldest_slot_first(store: Store) -> None:
+async def test_active_runs_are_those_of_the_shard_that_have_not_ended_oldest_slot_first(
+    store: Store,
+) -> None:
     await put_runs(
         store,
         run_row("flow:3", scheduled_at=T0 + 3),
@@ -177,7 +197,13 @@ async def test_runs_are_listed_newest_slot_first_page_by_page(store: Store) -> N
     page = await store.runs.list(RunFilter(limit=2))
     rest = await store.runs.list(RunFilter(before=(page[-1].scheduled_at, page[-1].run_id)))
 
-    assert [row.run_id for row in (*page, *rest)] == ["flow:4", "flow:3", "flow:2", "flow:1", "flow:0"]
+    assert [row.run_id for row in (*page, *rest)] == [
+        "flow:4",
+        "flow:3",
+        "flow:2",
+        "flow:1",
+        "flow:0",
+    ]
 
 
 async def test_runs_are_listed_by_workflow_and_state(store: Store) -> None:
@@ -194,7 +220,9 @@ async def test_runs_are_listed_by_workflow_and_state(store: Store) -> None:
 
 
 async def test_runs_are_counted_by_workflow_and_state(store: Store) -> None:
-    await put_runs(store, run_row("flow:1"), run_row("flow:2"), run_row("flow:3", "failed", completed_at=T0))
+    await put_runs(
+        store, run_row("flow:1"), run_row("flow:2"), run_row("flow:3", "failed", completed_at=T0)
+    )
 
     assert dict(await store.runs.counts()) == {("flow", "running"): 2, ("flow", "failed"): 1}
 
@@ -234,7 +262,9 @@ async def test_a_new_version_keeps_the_position_of_the_schedule(store: Store) ->
     assert (row.version, row.slot_at, row.changed_at) == (2, T0, T0 + 5)
 
 
-async def test_a_version_without_a_schedule_removes_it_and_a_later_one_starts_again(store: Store) -> None:
+async def test_a_version_without_a_schedule_removes_it_and_a_later_one_starts_again(
+    store: Store,
+) -> None:
     await store.workflows.put("flow", SCHEDULED, "d1", T0)
     await store.workflows.put("flow", PLAIN, "d2", T0 + 5)
     [gone] = await store.runs.changed_schedules(T0 + 5, 10)
@@ -337,7 +367,9 @@ async def test_deliveries_are_listed_newest_first_and_by_outcome(store: Store) -
 
     assert await store.runs.deliveries(DeliveryFilter(limit=2)) == [rows[2], rows[1]]
     assert await store.runs.deliveries(DeliveryFilter(outcome="failed", job_id="j1")) == [rows[2]]
-    assert await store.runs.deliveries(DeliveryFilter(before=(T0 + 2, "d2"), workflow_id="flow")) == [rows[0]]
+    assert await store.runs.deliveries(
+        DeliveryFilter(before=(T0 + 2, "d2"), workflow_id="flow")
+    ) == [rows[0]]
     assert await store.runs.delivery("d2") == rows[1]
 
 
@@ -346,7 +378,9 @@ async def test_an_unknown_delivery_is_not_found(store: Store) -> None:
         await store.runs.delivery("d1")
 
 
-async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_counts(store: Store) -> None:
+async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_counts(
+    store: Store,
+) -> None:
     epoch = await put_runs(
         store,
         run_row("flow:1", "completed", completed_at=T0 + 1, succeeded=True),
@@ -360,9 +394,17 @@ async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_c
 
     await store.jobs.prune(T0 + 10, 100)
 
-    assert [row.run_id for row in await store.runs.list(RunFilter())] == ["flow:5", "flow:4", "flow:2"]
+    assert [row.run_id for row in await store.runs.list(RunFilter())] == [
+        "flow:5",
+        "flow:4",
+        "flow:2",
+    ]
     assert await store.runs.events("flow:1") == []
-    assert await store.runs.events("flow:2") == await store.runs.schedule_events("flow") == [run_event(1)]
+    assert (
+        await store.runs.events("flow:2")
+        == await store.runs.schedule_events("flow")
+        == [run_event(1)]
+    )
 
 
 async def test_the_job_of_a_run_that_has_not_ended_is_kept(store: Store) -> None:

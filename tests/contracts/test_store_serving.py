@@ -22,13 +22,17 @@ async def deploy(store: Store, workflow_id: str, *digests: str) -> None:
         await store.workflows.put(workflow_id, Raw(b'{"d":"%s"}' % digest.encode()), digest, T0)
 
 
-def result(result_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: int = T0) -> StoredResult:
+def result(
+    result_id: str, *, meta: bytes | None = None, job_id: str = "j1", at: int = T0
+) -> StoredResult:
     outcome = Succeeded(Raw(b'{"n":1}'), None if meta is None else Raw(meta))
     message = TaskFinished(job_id, "a", 1, "w", T0, T0 + 5, outcome, result_id=result_id)
     return StoredResult(result_id, 0, message, at)
 
 
-def line(text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1", index: int = 0) -> LogLine:
+def line(
+    text: str, *, node_id: str = "a", attempt: int = 1, job_id: str = "j1", index: int = 0
+) -> LogLine:
     return LogLine(job_id, node_id, index, attempt, T0, "info", text)
 
 
@@ -100,7 +104,9 @@ async def test_an_alias_has_its_last_targets(store: Store) -> None:
     await store.workflows.put_alias("flow", "removed", [AliasTarget(1)], T0)
     await store.workflows.put_alias("flow", "removed", [], T0)
 
-    assert await store.workflows.aliases("flow") == {"stable": [AliasTarget(1, 90), AliasTarget(2, 10)]}
+    assert await store.workflows.aliases("flow") == {
+        "stable": [AliasTarget(1, 90), AliasTarget(2, 10)]
+    }
 
 
 async def test_an_alias_of_an_unknown_version_is_refused(store: Store) -> None:
@@ -198,7 +204,9 @@ async def test_a_failed_result_is_returned_complete(store: Store) -> None:
     error = TaskError("boom", "it broke", retryable=False, status=500, retry_after_seconds=2.5)
     stored = result("t1")
 
-    await store.jobs.put_result(structs.replace(stored, message=structs.replace(stored.message, outcome=Failed(error))))
+    await store.jobs.put_result(
+        structs.replace(stored, message=structs.replace(stored.message, outcome=Failed(error)))
+    )
 
     assert (await store.jobs.results(0, 10))[0].message.outcome == Failed(error)
 
@@ -230,14 +238,19 @@ async def test_logs_of_a_single_iteration_can_be_read(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     await store.logs.append([line("one"), line("two", index=7), line("three", index=7, attempt=2)])
 
-    assert [one.line.message for one in await store.logs.list(LogFilter("j1", "a", index=7))] == ["two", "three"]
+    assert [one.line.message for one in await store.logs.list(LogFilter("j1", "a", index=7))] == [
+        "two",
+        "three",
+    ]
     assert [one.line.message for one in await store.logs.list(LogFilter("j1", index=0))] == ["one"]
 
 
 async def test_a_result_too_large_for_a_row_is_returned_as_a_reference(store: Store) -> None:
     await store.jobs.insert([new_job("j1")])
     large = result("t1")
-    message = structs.replace(large.message, outcome=Succeeded(reference("j1/abc", 300_000), Raw(b'{"m":1}')))
+    message = structs.replace(
+        large.message, outcome=Succeeded(reference("j1/abc", 300_000), Raw(b'{"m":1}'))
+    )
 
     await store.jobs.put_result(structs.replace(large, message=message))
 

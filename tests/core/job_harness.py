@@ -32,7 +32,9 @@ class JobHarness:
     def __init__(self, plan: Plan, input: bytes = b"{}") -> None:
         self.plan = plan
         self.now = T0
-        self.job = Job(plan, JobRecord(JobSpec("job", plan.workflow_id, plan.version, Raw(input), T0)))
+        self.job = Job(
+            plan, JobRecord(JobSpec("job", plan.workflow_id, plan.version, Raw(input), T0))
+        )
         self.rows: dict[str, NodeRow] = {}
         self.in_flight: tuple[InFlightEntry, ...] = ()
         self.events: list[str] = ["job_created"]
@@ -50,7 +52,9 @@ class JobHarness:
             if "job" in changes.events:
                 self.in_flight = changes.in_flight.get("job", ())
             for event in changes.events.get("job", []):
-                self.events.append(event.type if event.node_id is None else f"{event.type} {event.node_id}")
+                self.events.append(
+                    event.type if event.node_id is None else f"{event.type} {event.node_id}"
+                )
         return changes
 
     def _due_at(self, message: TimerDue) -> int:
@@ -65,12 +69,19 @@ class JobHarness:
         return self.apply(Submitted("job"))
 
     def finish(
-        self, node: str, output: bytes = b"1", *, attempt: int | None = None, meta: bytes | None = None
+        self,
+        node: str,
+        output: bytes = b"1",
+        *,
+        attempt: int | None = None,
+        meta: bytes | None = None,
     ) -> Changes:
         outcome = Succeeded(Raw(output), None if meta is None else Raw(meta))
         return self.apply(self.finished(node, outcome, attempt))
 
-    def fail(self, node: str, *, attempt: int | None = None, seed: int = 0, **error: object) -> Changes:
+    def fail(
+        self, node: str, *, attempt: int | None = None, seed: int = 0, **error: object
+    ) -> Changes:
         described = {"type": "ValueError", "message": "no", **error}
         return self.apply(self.finished(node, Failed(TaskError(**described)), attempt, seed))  # type: ignore[arg-type]
 
@@ -94,7 +105,9 @@ class JobHarness:
         return [task_id for changes in self.applied for task_id in changes.cancels]
 
     def states(self) -> dict[str, str]:
-        return {node.id: NodeStatus(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)}
+        return {
+            node.id: NodeStatus(self.job.states[n]).label for n, node in enumerate(self.plan.nodes)
+        }
 
     def state(self, node: str) -> str:
         return self.states()[node]

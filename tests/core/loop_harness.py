@@ -83,19 +83,27 @@ class LoopHarness:
     def begin(self) -> Changes:
         return self.apply(Submitted("job"))
 
-    def finish(self, node: str, index: int = 0, output: bytes = b"1", *, attempt: int | None = None) -> Changes:
+    def finish(
+        self, node: str, index: int = 0, output: bytes = b"1", *, attempt: int | None = None
+    ) -> Changes:
         return self.apply(self.finished(node, index, Succeeded(Raw(output)), attempt))
 
-    def fail(self, node: str, index: int = 0, *, attempt: int | None = None, **error: Any) -> Changes:
+    def fail(
+        self, node: str, index: int = 0, *, attempt: int | None = None, **error: Any
+    ) -> Changes:
         described = TaskError(**{"type": "ValueError", "message": "no", **error})
         return self.apply(self.finished(node, index, Failed(described), attempt))
 
-    def finished(self, node: str, index: int, outcome: Succeeded | Failed, attempt: int | None) -> TaskFinished:
+    def finished(
+        self, node: str, index: int, outcome: Succeeded | Failed, attempt: int | None
+    ) -> TaskFinished:
         number = self.attempt(node, index) if attempt is None else attempt
         return TaskFinished("job", node, number, "w1", self.now, self.now, outcome, index)
 
     def start(self, node: str, index: int = 0, worker_id: str = "w1") -> Changes:
-        return self.apply(TaskStarted("job", node, self.attempt(node, index), worker_id, self.now, index))
+        return self.apply(
+            TaskStarted("job", node, self.attempt(node, index), worker_id, self.now, index)
+        )
 
     def fire_retry(self, node: str, index: int = 0) -> Changes:
         """Set the clock to the next attempt and fire its timer."""
@@ -120,7 +128,11 @@ class LoopHarness:
     def attempt(self, node: str, index: int = 0) -> int:
         number = self.plan.index[node]
         loop = self.job.loops.get(number)
-        return self.job.last_attempt_number(number) if loop is None else loop.last_attempt_number(index)
+        return (
+            self.job.last_attempt_number(number)
+            if loop is None
+            else loop.last_attempt_number(index)
+        )
 
     def reload(self) -> None:
         """Discard the job in memory and rebuild it from the rows."""
@@ -160,7 +172,9 @@ class LoopHarness:
 
     def rows(self, node: str) -> dict[int, IterationRow]:
         number = self.plan.index[node]
-        return {row.index: row for row in self.store.records("job").iterations if row.number == number}
+        return {
+            row.index: row for row in self.store.records("job").iterations if row.number == number
+        }
 
     def states_of_rows(self, node: str) -> list[str]:
         return [row.status for _, row in sorted(self.rows(node).items())]
@@ -168,4 +182,7 @@ class LoopHarness:
     @property
     def events(self) -> list[str]:
         log = self.store.log("job")
-        return [f"{e.type} {e.node_id or ''}{'' if e.index is None else f'[{e.index}]'}".strip() for e in log]
+        return [
+            f"{e.type} {e.node_id or ''}{'' if e.index is None else f'[{e.index}]'}".strip()
+            for e in log
+        ]

@@ -84,7 +84,9 @@ def test_a_message_delivered_twice_changes_nothing() -> None:
 
 def test_params_read_the_outputs_of_upstream_nodes() -> None:
     params = compile_template({"total": "{{ a.output.n + 1 }}", "who": "{{ name }}"})
-    harness = JobHarness(plan_of({"a": [], "b": ["a"]}, {"b": task("b", params=params)}), b'{"name":"ada"}')
+    harness = JobHarness(
+        plan_of({"a": [], "b": ["a"]}, {"b": task("b", params=params)}), b'{"name":"ada"}'
+    )
     harness.begin()
 
     changes = harness.finish("a", b'{"n":41}')
@@ -115,12 +117,20 @@ def test_a_template_that_fails_fails_its_node_and_is_not_retried() -> None:
 
 def test_a_false_condition_skips_the_node_and_nodes_that_depend_only_on_it() -> None:
     nodes = {"b": task("b", when=compile_template("{{ false }}"))}
-    harness = JobHarness(plan_of({"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "end": ["d"]}, nodes))
+    harness = JobHarness(
+        plan_of({"a": [], "b": ["a"], "c": ["b"], "d": ["c"], "end": ["d"]}, nodes)
+    )
     harness.begin()
 
     harness.finish("a")
 
-    assert harness.states() == {"a": "completed", "b": "skipped", "c": "skipped", "d": "skipped", "end": "completed"}
+    assert harness.states() == {
+        "a": "completed",
+        "b": "skipped",
+        "c": "skipped",
+        "d": "skipped",
+        "end": "completed",
+    }
     assert harness.status == "completed"
 
 
@@ -135,7 +145,10 @@ def test_a_node_runs_if_one_dependency_completed_and_another_was_skipped() -> No
 
 
 def test_run_if_skipped_runs_if_all_dependencies_were_skipped() -> None:
-    nodes = {"a": task("a", when=compile_template("{{ false }}")), "b": task("b", run_if_skipped=True)}
+    nodes = {
+        "a": task("a", when=compile_template("{{ false }}")),
+        "b": task("b", run_if_skipped=True),
+    }
     harness = JobHarness(plan_of({"a": [], "b": ["a"]}, nodes))
 
     harness.begin()
@@ -144,7 +157,9 @@ def test_run_if_skipped_runs_if_all_dependencies_were_skipped() -> None:
 
 
 def test_a_condition_that_fails_to_render_fails_the_node() -> None:
-    harness = JobHarness(plan_of({"a": []}, {"a": task("a", when=compile_template("{{ nothing.here }}"))}))
+    harness = JobHarness(
+        plan_of({"a": []}, {"a": task("a", when=compile_template("{{ nothing.here }}"))})
+    )
 
     harness.begin()
 
@@ -158,7 +173,13 @@ def test_the_first_failure_fails_downstream_nodes_and_cancels_the_others() -> No
 
     harness.fail("a")
 
-    assert harness.states() == {"a": "failed", "b": "cancelled", "c": "failed", "d": "cancelled", "end": "failed"}
+    assert harness.states() == {
+        "a": "failed",
+        "b": "cancelled",
+        "c": "failed",
+        "d": "cancelled",
+        "end": "failed",
+    }
     assert b"upstream_failed" in bytes(harness.rows["c"].error or b"")
     assert harness.cancels == ["job_b_1"]
     assert harness.events[-1] == "job_failed"
@@ -179,7 +200,10 @@ def test_without_fail_fast_independent_branches_finish_before_the_job_fails() ->
 def test_an_allowed_failure_counts_as_completed_with_a_null_output() -> None:
     params = compile_template({"got": "{{ a.output }}", "how": "{{ a.status }}"})
     harness = JobHarness(
-        plan_of({"a": [], "b": ["a"]}, {"a": task("a", allow_failure=True), "b": task("b", params=params)})
+        plan_of(
+            {"a": [], "b": ["a"]},
+            {"a": task("a", allow_failure=True), "b": task("b", params=params)},
+        )
     )
     harness.begin()
 

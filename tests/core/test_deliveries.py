@@ -42,8 +42,18 @@ def test_a_failed_attempt_is_recorded_with_its_report() -> None:
 
     [row] = recorded(harness.apply(harness.finished("notify", outcome, 1)))
 
-    assert (row.outcome, row.status, row.error, row.response) == ("failed", 503, "it answered 503", "later")
-    assert (row.job_id, row.workflow_id, row.node_id, row.attempt) == ("job", "notifying", "notify", 1)
+    assert (row.outcome, row.status, row.error, row.response) == (
+        "failed",
+        503,
+        "it answered 503",
+        "later",
+    )
+    assert (row.job_id, row.workflow_id, row.node_id, row.attempt) == (
+        "job",
+        "notifying",
+        "notify",
+        1,
+    )
     assert (row.url, row.sent_at, row.duration_seconds) == ("https://x.test/in", 5, 0.25)
 
 
@@ -56,7 +66,11 @@ def test_the_params_kept_for_a_redelivery_have_the_id_and_the_name_of_the_secret
 
 
 def test_an_attempt_without_a_report_is_recorded() -> None:
-    [row] = recorded(submitted().fail("notify", message="the handler did not finish within 300 s", type="timeout"))
+    [row] = recorded(
+        submitted().fail(
+            "notify", message="the handler did not finish within 300 s", type="timeout"
+        )
+    )
 
     assert (row.outcome, row.status, row.response) == ("failed", None, None)
     assert row.error == "the handler did not finish within 300 s"
@@ -74,7 +88,9 @@ def test_other_handlers_leave_no_record() -> None:
 
 
 def test_a_call_for_a_run_is_recorded_under_the_runs_workflow() -> None:
-    call = JobHarness(webhook_plan(4), b'{"url": "https://x.test", "data": {}, "workflow_id": "nightly"}')
+    call = JobHarness(
+        webhook_plan(4), b'{"url": "https://x.test", "data": {}, "workflow_id": "nightly"}'
+    )
     call.begin()
 
     [row] = recorded(call.finish("deliver", meta=META))

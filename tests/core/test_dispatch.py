@@ -28,7 +28,16 @@ from windlass.core.messages import (
     TaskStarted,
     TimerDue,
 )
-from windlass.core.plan import NO_RETRY, LoopPlan, NodeKind, NodePlan, Plan, RetryOnError, RetryOnSuccess, SinkPlan
+from windlass.core.plan import (
+    NO_RETRY,
+    LoopPlan,
+    NodeKind,
+    NodePlan,
+    Plan,
+    RetryOnError,
+    RetryOnSuccess,
+    SinkPlan,
+)
 from windlass.core.templates.template import compile_template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
@@ -40,7 +49,9 @@ def test_a_node_is_plain_if_no_rule_applies_to_it() -> None:
     template = compile_template("{{ input.x }}")
 
     assert NodePlan("a").is_plain
-    assert NodePlan("a", params=template, allow_failure=True, run_if_skipped=True, priority=3).is_plain
+    assert NodePlan(
+        "a", params=template, allow_failure=True, run_if_skipped=True, priority=3
+    ).is_plain
     assert not NodePlan("a", kind=NodeKind.END).is_plain
     assert not NodePlan("a", when=template).is_plain
     assert not NodePlan("a", loop=LoopPlan(template)).is_plain
@@ -70,7 +81,9 @@ class _Run:
         self.now = T0
         self.out: list[Task] = []
         self.due: list[TimerDue] = []
-        self.job = Job(plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2)))
+        self.job = Job(
+            plan, JobRecord(JobSpec("job", "w", 1, Raw(b'{"x": 1}'), T0, shard=3, priority=2))
+        )
 
     def apply(self, message: JobMessage) -> list[object]:
         """Apply a message and return all changes."""
@@ -82,7 +95,9 @@ class _Run:
             self.job.wanted.clear()
             advance(self.job, Continue("job"), self.now, changes)
         self.out += changes.tasks
-        self.due += [TimerDue("job", t.kind, t.node_id, t.attempt, t.index, t.round) for t in changes.timers]
+        self.due += [
+            TimerDue("job", t.kind, t.node_id, t.attempt, t.index, t.round) for t in changes.timers
+        ]
         self.job.values.clear()
         return [getattr(changes, name) for name in Changes.__slots__]
 
@@ -113,12 +128,17 @@ def _node(chance: Random, node_id: str, parents: list[str]) -> NodePlan:
         "allow_failure": chance.random() < 0.2,
         "run_if_skipped": chance.random() < 0.2,
         "on_error": RetryOnError(attempts_max=3) if chance.random() < 0.2 else NO_RETRY,
-        "when": compile_template(chance.choice(["{{ input.x > 1 }}", "{{ true }}"])) if chance.random() < 0.2 else None,
+        "when": compile_template(chance.choice(["{{ input.x > 1 }}", "{{ true }}"]))
+        if chance.random() < 0.2
+        else None,
     }
     if chance.random() < 0.6:
         # An output may lack the value that is read, or be an artifact.
         default = chance.choice(["", " | default(7)"])
-        source = {"all": "{{ input.x }}", **{parent: f"{{{{ {parent}.output.x{default} }}}}" for parent in parents}}
+        source = {
+            "all": "{{ input.x }}",
+            **{parent: f"{{{{ {parent}.output.x{default} }}}}" for parent in parents},
+        }
         settings["params"] = compile_template({"same": 1} if chance.random() < 0.3 else source)
     return NodePlan(id=node_id, handler="echo", **settings)
 
@@ -142,7 +162,9 @@ def _messages(chance: Random, run: _Run) -> Any:
 def _about(chance: Random, run: _Run, task: Task) -> JobMessage:
     kind = chance.random()
     if kind < 0.1:
-        return TaskStarted("job", task.node_id, task.attempt, "w2", run.now - chance.randint(-5_000, 5_000))
+        return TaskStarted(
+            "job", task.node_id, task.attempt, "w2", run.now - chance.randint(-5_000, 5_000)
+        )
     if kind < 0.15:
         return TaskLost("job", task.node_id, task.attempt, "w2", chance.randint(1, 2))
     # Some reports are repeated or late.
@@ -150,7 +172,9 @@ def _about(chance: Random, run: _Run, task: Task) -> JobMessage:
         run.out.remove(task)
     outcome: Succeeded | Failed = Failed(TaskError("ValueError", "no"))
     if chance.random() < 0.85:
-        output = chance.choice([Raw(b'{"x": 2}'), Raw(b'{"y": 3}'), Raw(b"null"), reference("large", 9)])
+        output = chance.choice(
+            [Raw(b'{"x": 2}'), Raw(b'{"y": 3}'), Raw(b"null"), reference("large", 9)]
+        )
         outcome = Succeeded(output, chance.choice([None, Raw(b'{"status": 200}')]))
     started_at = run.now - chance.randint(-5_000, 50_000)
     finished_at = started_at + chance.randint(-500, 3_000)

@@ -27,7 +27,9 @@ def test_a_status_after_an_event_is_a_status_of_its_subject() -> None:
 def test_the_replay_has_a_rule_for_every_event_type_of_a_job() -> None:
     missing = {event.value for event in EventType if event.subject not in OF_RUNS} - REPLAYED
 
-    assert not missing, f"the replay has no rule for {sorted(missing)}; add one to simulation/replay/job.py"
+    assert not missing, (
+        f"the replay has no rule for {sorted(missing)}; add one to simulation/replay/job.py"
+    )
 
 
 def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:
@@ -35,7 +37,9 @@ def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:
     for seed in SEEDS:
         simulation, scenario = prepare_seed(seed)
         simulation.run(scenario.run)
-        events = [event for job_id in simulation.store.job_ids() for event in simulation.store.log(job_id)]
+        events = [
+            event for job_id in simulation.store.job_ids() for event in simulation.store.log(job_id)
+        ]
         for event in events:
             declared = EventType(event.type)
             seen.add(declared)
@@ -50,7 +54,9 @@ def test_events_of_runs_and_schedules_carry_only_the_declared_types_and_data() -
     limited = RunHarness(rules(max_concurrent_runs=1, violation=action("kill_old")))
     limited.submit()
     limited.submit()
-    hooked = RunHarness(rules(pre_run_hook=HOOK, on_check_error=OnCheckError.ALLOW, failure=webhook))
+    hooked = RunHarness(
+        rules(pre_run_hook=HOOK, on_check_error=OnCheckError.ALLOW, failure=webhook)
+    )
     run = hooked.submit()
     hooked.answer("failed")
     hooked.end(run, "failed")

@@ -22,7 +22,18 @@ def test_a_task_id_is_parsed_from_its_own_text(task_id: TaskId, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["", "j1", "j1_fetch", "j1_fetch_", "_fetch_1", "j1__1x", "j1_each[x]_1", "j1_each[1]_", "j1_each[1]x_1"]
+    "text",
+    [
+        "",
+        "j1",
+        "j1_fetch",
+        "j1_fetch_",
+        "_fetch_1",
+        "j1__1x",
+        "j1_each[x]_1",
+        "j1_each[1]_",
+        "j1_each[1]x_1",
+    ],
 )
 def test_a_text_that_is_not_a_task_id_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="not a task id"):

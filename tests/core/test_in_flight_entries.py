@@ -95,25 +95,35 @@ def test_nodes_dispatched_after_a_job_retry_have_rows() -> None:
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_nodes_in_flight_beyond_the_limit_have_rows(monkeypatch: pytest.MonkeyPatch, *, is_plain: bool) -> None:
+def test_nodes_in_flight_beyond_the_limit_have_rows(
+    monkeypatch: pytest.MonkeyPatch, *, is_plain: bool
+) -> None:
     monkeypatch.setattr(turn, "IN_FLIGHT_ENTRIES_MAX", 4)
     rule = RetryOnError(attempts_max=1 if is_plain else 2)
     names = [f"n{number}" for number in range(7)]
-    harness = JobHarness(plan_of({name: [] for name in names}, {name: NodePlan(name, on_error=rule) for name in names}))
+    harness = JobHarness(
+        plan_of(
+            {name: [] for name in names}, {name: NodePlan(name, on_error=rule) for name in names}
+        )
+    )
 
     begun = harness.begin()
 
     assert (in_flight(begun), list(rows(begun))) == (names[:4], names[4:])
 
 
-def test_the_row_of_an_in_flight_entry_equals_a_written_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_row_of_an_in_flight_entry_equals_a_written_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(turn, "IN_FLIGHT_ENTRIES_MAX", 4)
     harness = JobHarness(plan_of({f"n{number}": [] for number in range(5)}))
     begun = harness.begin()
     [written] = begun.nodes.values()
     [first, *_] = begun.in_flight["job"]
 
-    assert first.row("job") == structs.replace(written, node_id="n0", first_seq=first.first_seq, number=0)
+    assert first.row("job") == structs.replace(
+        written, node_id="n0", first_seq=first.first_seq, number=0
+    )
 
 
 def test_a_page_with_fewer_events_than_nodes_in_flight_writes_their_rows() -> None:

@@ -22,7 +22,9 @@ def looping(
     return NodePlan(
         id="each",
         handler="echo",
-        params=compile_template(params if params is not None else {"x": "{{ item }}", "i": "{{ index }}"}),
+        params=compile_template(
+            params if params is not None else {"x": "{{ item }}", "i": "{{ index }}"}
+        ),
         when=None if when is None else compile_template(when),
         on_error=RetryOnError(attempts_max=on_error, initial_delay_seconds=2.0, jitter=0.0),
         loop=LoopPlan(compile_template(collection), window=window, mode=mode, **loop),
@@ -385,9 +387,15 @@ def test_outputs_merged_for_an_earlier_retry_are_ignored() -> None:
 
 
 def test_an_iteration_whose_params_cannot_be_rendered_is_not_dispatched() -> None:
-    harness = harness_of(looping(2, tolerant=True, params={"x": "{{ item.name }}"}), b'{"items": [{"name": "a"}, {}]}')
+    harness = harness_of(
+        looping(2, tolerant=True, params={"x": "{{ item.name }}"}),
+        b'{"items": [{"name": "a"}, {}]}',
+    )
 
     harness.begin()
 
     assert harness.dispatched == ["job_each[0]_1"]
-    assert (harness.rows("each")[1].status, harness.rows("each")[1].dispatched_at) == ("failed", None)
+    assert (harness.rows("each")[1].status, harness.rows("each")[1].dispatched_at) == (
+        "failed",
+        None,
+    )

@@ -94,7 +94,10 @@ def test_responses_are_merged_by_the_collect_mode(collect: Collect, expected: ob
 
 @pytest.mark.parametrize(
     ("collect", "expected"),
-    [(Collect.APPEND, ["row 1"]), (Collect.COLLECT, [{"page": 1, "more": False, "data": ["row 1"]}])],
+    [
+        (Collect.APPEND, ["row 1"]),
+        (Collect.COLLECT, [{"page": 1, "more": False, "data": ["row 1"]}]),
+    ],
 )
 def test_the_response_of_a_single_call_is_merged_too(collect: Collect, expected: object) -> None:
     harness = harness_of(paginating(collect))
@@ -112,7 +115,9 @@ def test_the_number_of_calls_is_limited() -> None:
 
     changes = harness.finish("fetch", output=page(2))
 
-    completed = next(event for event in changes.events["job"] if event.type == "retry_sequence_completed")
+    completed = next(
+        event for event in changes.events["job"] if event.type == "retry_sequence_completed"
+    )
     assert msgspec.json.decode(completed.data or b"") == {
         "total_attempts": 2,
         "collect": "append",
@@ -147,7 +152,10 @@ def test_polling_waits_between_calls() -> None:
     harness.begin()
 
     harness.finish("fetch", output=page(1))
-    assert (harness.state("fetch"), harness.timers[-1].due_at) == ("waiting", harness.now + 3 * SECOND)
+    assert (harness.state("fetch"), harness.timers[-1].due_at) == (
+        "waiting",
+        harness.now + 3 * SECOND,
+    )
     harness.reload()
     harness.fire_retry("fetch")
 
@@ -157,16 +165,25 @@ def test_polling_waits_between_calls() -> None:
 
 @pytest.mark.parametrize(
     ("loop", "first_type"),
-    [(None, "node_dispatched"), (LoopPlan(compile_template([1]), tolerant=True), "iteration_started")],
+    [
+        (None, "node_dispatched"),
+        (LoopPlan(compile_template([1]), tolerant=True), "iteration_started"),
+    ],
 )
-def test_the_failure_of_a_later_page_links_to_the_first_event(loop: LoopPlan | None, first_type: str) -> None:
+def test_the_failure_of_a_later_page_links_to_the_first_event(
+    loop: LoopPlan | None, first_type: str
+) -> None:
     harness = harness_of(paginating(loop=loop))
     harness.begin()
     harness.finish("fetch", output=page(1))
 
     changes = harness.fail("fetch", retryable=False)
 
-    (failed,) = [event for event in changes.events["job"] if event.type in ("node_failed", "iteration_failed")]
+    (failed,) = [
+        event
+        for event in changes.events["job"]
+        if event.type in ("node_failed", "iteration_failed")
+    ]
     first = next(event for event in harness.store.log("job") if event.type == first_type)
     assert failed.parent_seq == first.seq
 
@@ -202,7 +219,11 @@ def test_each_call_has_its_own_idempotency_key() -> None:
     harness.finish("fetch", output=page(1))
     harness.finish("fetch", output=page(2))
 
-    assert [task.idempotency_key for task in harness.tasks] == ["job_fetch", "job_fetch#2", "job_fetch#3"]
+    assert [task.idempotency_key for task in harness.tasks] == [
+        "job_fetch",
+        "job_fetch#2",
+        "job_fetch#3",
+    ]
     assert [task.sink and task.sink.path for task in harness.tasks] == [("data",)] * 3
 
 
@@ -279,7 +300,11 @@ def test_each_iteration_has_its_own_pages() -> None:
     harness.merge_outputs()
 
     assert harness.output("fetch") == [["a1"], ["b1", "b2"]]
-    assert [task.idempotency_key for task in harness.tasks] == ["job_fetch[0]", "job_fetch[1]", "job_fetch[1]#2"]
+    assert [task.idempotency_key for task in harness.tasks] == [
+        "job_fetch[0]",
+        "job_fetch[1]",
+        "job_fetch[1]#2",
+    ]
 
 
 def test_the_next_page_of_an_iteration_keeps_its_slot() -> None:
@@ -325,7 +350,9 @@ def test_a_missing_artifact_fails_the_node() -> None:
 
 def test_a_large_chunk_output_that_is_not_a_list_fails_the_node() -> None:
     loop = LoopPlan(compile_template("{{ input.items }}"), window=2, mode="async", chunk_size=2)
-    node = NodePlan(id="fetch", handler="echo", params=compile_template({"x": "{{ item }}"}), loop=loop)
+    node = NodePlan(
+        id="fetch", handler="echo", params=compile_template({"x": "{{ item }}"}), loop=loop
+    )
     harness = harness_of(node)
     harness.begin()
     body = msgspec.json.encode({"a": "x" * INLINE_BYTES_MAX})

@@ -33,7 +33,9 @@ def submitted(**node: object) -> JobHarness:
 
 def submitted_loop() -> LoopHarness:
     loop = LoopPlan(compile_template("{{ input.items }}"), window=2, mode="async")
-    started = LoopHarness(plan_of({"each": []}, {"each": NodePlan("each", loop=loop)}), b'{"items":[1,2,3]}')
+    started = LoopHarness(
+        plan_of({"each": []}, {"each": NodePlan("each", loop=loop)}), b'{"items":[1,2,3]}'
+    )
     started.begin()
     return started
 

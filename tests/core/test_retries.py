@@ -71,7 +71,9 @@ def test_a_retry_timer_that_fires_too_early_is_set_again() -> None:
     changes = advance(harness.job, TimerDue("job", TimerKind.RETRY, "a", 1), harness.now)
 
     assert (changes.tasks, changes.events) == ([], {})
-    assert [(timer.kind, timer.attempt, timer.due_at) for timer in changes.timers] == [("retry", 1, due_at)]
+    assert [(timer.kind, timer.attempt, timer.due_at) for timer in changes.timers] == [
+        ("retry", 1, due_at)
+    ]
 
 
 def test_a_retry_is_dispatched_when_its_timer_is_due() -> None:
@@ -102,7 +104,9 @@ def test_backoff_grows_up_to_its_limit(backoff: Backoff, delays: list[float]) ->
 
 
 def test_retry_after_is_respected_up_to_the_maximum_delay() -> None:
-    harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=1.0, max_delay_seconds=60.0)}))
+    harness = JobHarness(
+        plan_of({"a": []}, {"a": retrying(initial_delay_seconds=1.0, max_delay_seconds=60.0)})
+    )
     harness.begin()
 
     first = harness.fail("a", retry_after_seconds=30.0).timers[0].due_at - harness.now
@@ -114,7 +118,9 @@ def test_retry_after_is_respected_up_to_the_maximum_delay() -> None:
 
 def test_jitter_depends_only_on_the_seed_of_the_message() -> None:
     def wait(seed: int) -> int:
-        harness = JobHarness(plan_of({"a": []}, {"a": retrying(initial_delay_seconds=10.0, jitter=0.5)}))
+        harness = JobHarness(
+            plan_of({"a": []}, {"a": retrying(initial_delay_seconds=10.0, jitter=0.5)})
+        )
         harness.begin()
         return harness.fail("a", seed=seed).timers[0].due_at - T0
 
@@ -162,7 +168,10 @@ def test_a_lost_worker_does_not_use_up_an_attempt() -> None:
 
     harness.fail("a", type="worker_lost")
 
-    assert (harness.state("a"), harness.job.task_id(harness.job.attempts[0])) == ("dispatched", "job_a_2")
+    assert (harness.state("a"), harness.job.task_id(harness.job.attempts[0])) == (
+        "dispatched",
+        "job_a_2",
+    )
     assert "worker_lost a" in harness.events
 
 
@@ -201,7 +210,12 @@ def test_a_lost_worker_returns_its_node_to_the_queue() -> None:
 
     row = harness.rows["a"]
 
-    assert (harness.state("a"), row.status, row.started_at, row.worker_id) == ("dispatched", "dispatched", None, None)
+    assert (harness.state("a"), row.status, row.started_at, row.worker_id) == (
+        "dispatched",
+        "dispatched",
+        None,
+        None,
+    )
     assert (row.attempt, row.losses, harness.restored().attempts) == (1, 1, harness.job.attempts)
 
 
@@ -211,7 +225,10 @@ def test_the_second_worker_of_an_attempt_is_recorded() -> None:
     changes = harness.start("a", worker_id="w2")
 
     (event,) = changes.events["job"]
-    assert (event.type, event.data) == ("node_started", Raw(b'{"attempt_number":1,"worker_id":"w2"}'))
+    assert (event.type, event.data) == (
+        "node_started",
+        Raw(b'{"attempt_number":1,"worker_id":"w2"}'),
+    )
     assert (harness.rows["a"].worker_id, harness.rows["a"].started_at) == ("w2", harness.now)
 
 
@@ -259,7 +276,12 @@ def test_a_job_retry_from_a_node_runs_it_and_all_downstream_nodes() -> None:
 
     harness.apply(RetryRequested("job", "r1", from_node="b"))
 
-    assert harness.states() == {"a": "completed", "b": "dispatched", "c": "completed", "d": "pending"}
+    assert harness.states() == {
+        "a": "completed",
+        "b": "dispatched",
+        "c": "completed",
+        "d": "pending",
+    }
 
 
 def test_a_job_retry_resets_the_number_of_attempts() -> None:

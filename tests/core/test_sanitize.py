@@ -76,7 +76,10 @@ def test_a_large_value_is_replaced_by_its_size() -> None:
 
     result = sanitized({"large": large, "small": 1})
 
-    assert result == {"large": {"rows": {"_truncated": True, "_size": size(large["rows"])}}, "small": 1}
+    assert result == {
+        "large": {"rows": {"_truncated": True, "_size": size(large["rows"])}},
+        "small": 1,
+    }
 
 
 def test_the_size_of_an_object_is_measured_after_masking() -> None:
@@ -109,9 +112,13 @@ def test_a_value_nested_too_deeply_is_replaced_by_its_size() -> None:
 def test_a_context_has_a_limit_for_each_value_and_for_the_whole() -> None:
     parts = {f"part{number}": "y" * 9_000 for number in range(3)}
 
-    result = msgspec.json.decode(sanitized_context(Raw(msgspec.json.encode({**parts, "long": LARGE, "_x": 1}))))
+    result = msgspec.json.decode(
+        sanitized_context(Raw(msgspec.json.encode({**parts, "long": LARGE, "_x": 1})))
+    )
     many = msgspec.json.decode(
-        sanitized_context(Raw(msgspec.json.encode({str(number): "y" * 9_000 for number in range(9)})))
+        sanitized_context(
+            Raw(msgspec.json.encode({str(number): "y" * 9_000 for number in range(9)}))
+        )
     )
 
     assert result == {**parts, "long": {"_truncated": True, "_size": len(LARGE) + 2}}

@@ -35,7 +35,13 @@ def test_another_notation_of_the_same_request_has_the_same_digest(same: dict[str
 
 def test_a_default_that_is_written_out_does_not_change_the_digest() -> None:
     short = msgspec.convert({"workflow_id": "report"}, SubmitRequest)
-    full = {"workflow_id": "report", "input_data": {}, "version": None, "scheduled_at": None, "priority": 0}
+    full = {
+        "workflow_id": "report",
+        "input_data": {},
+        "version": None,
+        "scheduled_at": None,
+        "priority": 0,
+    }
 
     assert msgspec.convert(full, SubmitRequest).digest == short.digest
 

@@ -65,7 +65,9 @@ def test_a_problem_names_the_place_and_what_is_expected(value: object, text: str
         ("priority", 5_000, "an integer from -1,000 to 1,000"),
     ],
 )
-def test_the_fields_of_a_request_describe_themselves(field: str, value: object, expected: str) -> None:
+def test_the_fields_of_a_request_describe_themselves(
+    field: str, value: object, expected: str
+) -> None:
     request = {"workflow_id": "w", field: value}
 
     assert problem(request, SubmitRequest) == f"{field}: expected {expected}"

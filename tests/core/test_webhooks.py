@@ -49,7 +49,9 @@ BROKEN: dict[str, dict[str, str]] = {
     "a signature of another scheme": {
         "webhook-signature": signed_by_reference()["webhook-signature"].replace("v1", "v2")
     },
-    "a signature without scheme": {"webhook-signature": signed_by_reference()["webhook-signature"][3:]},
+    "a signature without scheme": {
+        "webhook-signature": signed_by_reference()["webhook-signature"][3:]
+    },
     "a valid signature after too many others": {
         "webhook-signature": "v1,AAAA " * 20 + signed_by_reference()["webhook-signature"],
     },

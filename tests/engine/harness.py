@@ -136,12 +136,19 @@ async def output_of(process: Process, job_id: str, node_id: str) -> object:
     """Return the output of a node, from its row or the artifact store."""
     output = (await process.store.jobs.nodes(job_id, node_id))[0].output
     assert output is not None
-    body = await process.artifacts.get(read_reference(output).key) if is_reference(output) else bytes(output)
+    body = (
+        await process.artifacts.get(read_reference(output).key)
+        if is_reference(output)
+        else bytes(output)
+    )
     return msgspec.json.decode(body)
 
 
 async def until(
-    process: Process, job_id: str, holds: Callable[[], Awaitable[bool]], every_seconds: float = ENDS_SECONDS
+    process: Process,
+    job_id: str,
+    holds: Callable[[], Awaitable[bool]],
+    every_seconds: float = ENDS_SECONDS,
 ) -> None:
     """Wait until a condition holds; checked after each change of the job, and periodically."""
     with process.engine.jobs.subscribe(job_id) as changed:

@@ -28,7 +28,14 @@ from windlass.ports.handler_declaration import declared, handler
 from windlass.ports.store import Store
 from windlass.ports.store.runs import RunFilter
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.spec import check_input, compile_plan, definition_from_json, definition_json, digest, read_definition
+from windlass.spec import (
+    check_input,
+    compile_plan,
+    definition_from_json,
+    definition_json,
+    digest,
+    read_definition,
+)
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.worker.worker import Worker
@@ -93,7 +100,9 @@ class Steered:
 class RunProcess:
     """The parts of one process; `crash` leaves everything as it is."""
 
-    def __init__(self, store: Store, steered: Steered, *, duties: Duties | None = None, alone: bool = False) -> None:
+    def __init__(
+        self, store: Store, steered: Steered, *, duties: Duties | None = None, alone: bool = False
+    ) -> None:
         self.store = store
         self.broker = MemoryBroker(CLOCK)
         self.artifacts = MemoryArtifacts()
@@ -110,7 +119,10 @@ class RunProcess:
             only_new_jobs=alone,
             check_input=check_input,
         )
-        known: Mapping[str, object] = {**builtin_handlers(HandlerConfig(allow_private=True)), **steered.handlers()}
+        known: Mapping[str, object] = {
+            **builtin_handlers(HandlerConfig(allow_private=True)),
+            **steered.handlers(),
+        }
         self.worker = Worker(
             self.broker,
             known,  # pyright: ignore[reportArgumentType]
@@ -133,7 +145,9 @@ class RunProcess:
         await self.engine.stop()
 
     async def submit(self, workflow_id: str, given: bytes = b"{}") -> JobRecord:
-        return (await self.engine.jobs.submit(SubmitRequest(workflow_id, msgspec.json.decode(given)))).job
+        return (
+            await self.engine.jobs.submit(SubmitRequest(workflow_id, msgspec.json.decode(given)))
+        ).job
 
     async def ended(self, job_id: str) -> JobRecord:
         async with asyncio.timeout(ENDS_SECONDS):
@@ -162,7 +176,9 @@ class RunProcess:
         """Wait for a number of runs of a workflow in a state and return them."""
         async with asyncio.timeout(ENDS_SECONDS):
             while True:
-                rows = await self.store.runs.list(RunFilter(workflow_id=workflow_id, state=state, limit=1_000))
+                rows = await self.store.runs.list(
+                    RunFilter(workflow_id=workflow_id, state=state, limit=1_000)
+                )
                 if len(rows) >= count:
                     return list(rows)
                 await asyncio.sleep(LOOK_SECONDS)

@@ -67,7 +67,9 @@ class RecordingStore(MemoryStore):
 class Deployment:
     """Both processes, their store, and the gate that every job waits at."""
 
-    def __init__(self, store: RecordingStore, engine: Engine, server: Engine, gate: asyncio.Event) -> None:
+    def __init__(
+        self, store: RecordingStore, engine: Engine, server: Engine, gate: asyncio.Event
+    ) -> None:
         self.store = store
         self.engine = engine
         self.server = server
@@ -125,9 +127,17 @@ async def deployed(engine_broker: Broker, server_broker: Broker) -> AsyncIterato
             sharing=sharing,
         )
 
-    engine, server = process("engine", engine_broker, owns=True), process("server", server_broker, owns=False)
+    engine, server = (
+        process("engine", engine_broker, owns=True),
+        process("server", server_broker, owns=False),
+    )
     worker = Worker(
-        engine_broker, dict(_handlers(gate)), CLOCK, worker_id="worker", artifacts=artifacts, **worker_options()
+        engine_broker,
+        dict(_handlers(gate)),
+        CLOCK,
+        worker_id="worker",
+        artifacts=artifacts,
+        **worker_options(),
     )
     await engine.start()
     await server.start()

@@ -21,7 +21,13 @@ from windlass.ports.store.jobs import Request, StoredResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
-DIAMOND = {"start": [], "left": ["start"], "right": ["start"], "join": ["left", "right"], "end": ["join"]}
+DIAMOND = {
+    "start": [],
+    "left": ["start"],
+    "right": ["start"],
+    "join": ["left", "right"],
+    "end": ["join"],
+}
 CHAIN = {"a": [], "b": ["a"], "c": ["b"]}
 
 
@@ -116,7 +122,9 @@ async def test_a_commit_of_unknown_outcome_loses_and_repeats_nothing(
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_a_job_that_cannot_be_loaded_stops_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_job_that_cannot_be_loaded_stops_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with opened(tmp_path) as store:
         await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
@@ -209,7 +217,10 @@ async def test_a_retry_of_a_completed_job_needs_a_node(tmp_path: Path) -> None:
 
 async def test_a_wait_between_attempts_survives_a_restart(tmp_path: Path) -> None:
     rule = RetryOnError(attempts_max=3, initial_delay_seconds=0.3, jitter=0.0)
-    waiting = plan({"a": []}, a=NodePlan(id="a", handler="fail", params=compile_template({"times": 1}), on_error=rule))
+    waiting = plan(
+        {"a": []},
+        a=NodePlan(id="a", handler="fail", params=compile_template({"times": 1}), on_error=rule),
+    )
     async with opened(tmp_path) as store:
         first = Process(store, waiting)
         await first.start()
@@ -248,7 +259,9 @@ async def test_one_key_with_another_body_is_refused(tmp_path: Path) -> None:
         await process.stop()
 
 
-async def test_an_engine_for_new_jobs_ignores_old_ones_until_they_are_resumed(tmp_path: Path) -> None:
+async def test_an_engine_for_new_jobs_ignores_old_ones_until_they_are_resumed(
+    tmp_path: Path,
+) -> None:
     async with opened(tmp_path) as store:
         killed = Process(store, plan(CHAIN))
         await killed.start(worker=False)
@@ -263,7 +276,11 @@ async def test_an_engine_for_new_jobs_ignores_old_ones_until_they_are_resumed(tm
         after = await process.ended(old.spec.job_id)
         await process.stop()
 
-    assert (new.state.status, before.state.status, after.state.status) == ("completed", "running", "completed")
+    assert (new.state.status, before.state.status, after.state.status) == (
+        "completed",
+        "running",
+        "completed",
+    )
 
 
 async def test_old_finished_jobs_are_deleted_and_running_ones_are_not(tmp_path: Path) -> None:
@@ -294,13 +311,17 @@ async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_a_result_for_a_quarantined_job_is_kept(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_result_for_a_quarantined_job_is_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with opened(tmp_path) as store:
         await store.workflows.put("broken", Raw(b'"broken"'), "x", CLOCK.now())
         now = CLOCK.now()
         job_id = Ids(Random()).new(now)
         await store.jobs.insert([JobSpec(job_id, "broken", 1, Raw(b"{}"), now)])
-        message = TaskFinished(job_id, "a", 1, "w", now, now, Succeeded(Raw(b"1")), result_id=f"{job_id}_a_1")
+        message = TaskFinished(
+            job_id, "a", 1, "w", now, now, Succeeded(Raw(b"1")), result_id=f"{job_id}_a_1"
+        )
         process = Process(store, plan(CHAIN))
         await process.start()
         await store.jobs.put_result(StoredResult(f"{job_id}_a_1", 0, message, now))

@@ -60,7 +60,9 @@ def unpolled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unpolled")
-async def test_waiters_are_notified_when_a_job_finishes_in_another_process(deployment: Deployment) -> None:
+async def test_waiters_are_notified_when_a_job_finishes_in_another_process(
+    deployment: Deployment,
+) -> None:
     [job_id] = await deployment.submit()
     waiting = await deployment.waiting(job_id)
     deployment.gate.set()
@@ -73,7 +75,9 @@ async def test_waiters_are_notified_when_a_job_finishes_in_another_process(deplo
 
 
 @pytest.mark.usefixtures("unpolled")
-async def test_subscribers_are_notified_when_a_job_finishes_in_another_process(deployment: Deployment) -> None:
+async def test_subscribers_are_notified_when_a_job_finishes_in_another_process(
+    deployment: Deployment,
+) -> None:
     [job_id] = await deployment.submit()
     with deployment.server.jobs.subscribe(job_id) as changed:
         deployment.gate.set()
@@ -131,7 +135,9 @@ async def test_a_hundred_concurrent_waits_make_one_query(deployment: Deployment)
 
 
 @pytest.mark.usefixtures("unpolled")
-async def test_a_job_that_another_process_retried_is_waited_for_again(deployment: Deployment) -> None:
+async def test_a_job_that_another_process_retried_is_waited_for_again(
+    deployment: Deployment,
+) -> None:
     [job_id] = await deployment.submit()
     first = await deployment.waiting(job_id)
     deployment.gate.set()
@@ -151,7 +157,9 @@ async def test_a_job_that_another_process_retried_is_waited_for_again(deployment
 
 
 @pytest.mark.usefixtures("unpolled")
-async def test_notifications_about_a_job_of_this_process_are_ignored(deployment: Deployment, clients: Clients) -> None:
+async def test_notifications_about_a_job_of_this_process_are_ignored(
+    deployment: Deployment, clients: Clients
+) -> None:
     [job_id] = await deployment.submit()
     await deployment.begun(job_id)
     waiting = asyncio.create_task(deployment.engine.jobs.wait(job_id))
@@ -183,7 +191,9 @@ async def test_waiting_for_an_unknown_job_fails(deployment: Deployment) -> None:
         await waiting
 
 
-async def test_a_process_subscribes_once_and_only_if_it_has_waiters(deployment: Deployment, clients: Clients) -> None:
+async def test_a_process_subscribes_once_and_only_if_it_has_waiters(
+    deployment: Deployment, clients: Clients
+) -> None:
     before = clients.server.subscriptions
     deployment.gate.set()
     async with asyncio.timeout(ENDS_SECONDS):

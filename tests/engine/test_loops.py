@@ -48,13 +48,17 @@ class CallRecorder:
 
 def loop_of(items: int, handler: str = "recorded", **more: object) -> dict[str, Any]:
     looping = {"collection": list(range(items)), "element": "item", **more}
-    return {"nodes": {"each": {"handler": handler, "loop": looping, "params": {"item": "{{ item }}"}}}}
+    return {
+        "nodes": {"each": {"handler": handler, "loop": looping, "params": {"item": "{{ item }}"}}}
+    }
 
 
 async def test_a_window_is_never_exceeded_and_is_full_whenever_work_waits(tmp_path: Path) -> None:
     recorder = CallRecorder()
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(300, concurrency=WINDOW)), handlers=recorder.handlers())
+        process = Process(
+            store, plan_from(loop_of(300, concurrency=WINDOW)), handlers=recorder.handlers()
+        )
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
@@ -64,7 +68,9 @@ async def test_a_window_is_never_exceeded_and_is_full_whenever_work_waits(tmp_pa
     assert recorder.most == WINDOW
     assert Counter(recorder.calls) == Counter(range(300))
     # By the events: while iterations are left, each end dispatches the next one in the same commit.
-    assert _in_flight_by_commit(events)[1:-WINDOW] == [WINDOW] * len(_in_flight_by_commit(events)[1:-WINDOW])
+    assert _in_flight_by_commit(events)[1:-WINDOW] == [WINDOW] * len(
+        _in_flight_by_commit(events)[1:-WINDOW]
+    )
 
 
 def _in_flight_by_commit(events: Sequence[Event]) -> list[int]:
@@ -85,7 +91,9 @@ def _in_flight_by_commit(events: Sequence[Event]) -> list[int]:
 async def test_sequential_iterations_run_one_after_the_other(tmp_path: Path) -> None:
     recorder = CallRecorder()
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(40, mode="sequential")), handlers=recorder.handlers())
+        process = Process(
+            store, plan_from(loop_of(40, mode="sequential")), handlers=recorder.handlers()
+        )
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
@@ -96,7 +104,9 @@ async def test_sequential_iterations_run_one_after_the_other(tmp_path: Path) -> 
     assert output == [item * 2 for item in range(40)]
 
 
-async def test_a_large_loop_keeps_its_results_in_order_beyond_the_inline_limit(tmp_path: Path) -> None:
+async def test_a_large_loop_keeps_its_results_in_order_beyond_the_inline_limit(
+    tmp_path: Path,
+) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(loop_of(12_000, handler="echo", concurrency=500)))
         await process.start()
@@ -140,7 +150,9 @@ async def test_a_loop_continues_after_its_engine_was_killed_without_running_comp
 
 
 async def _ended_items(store: Store, job_id: str) -> set[int]:
-    rows = await store.jobs.iterations(IterationFilter(job_id, 0, 0, status="completed", limit=1_000))
+    rows = await store.jobs.iterations(
+        IterationFilter(job_id, 0, 0, status="completed", limit=1_000)
+    )
     return {row.index for row in rows}
 
 
@@ -157,7 +169,9 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
 
     handlers = {"fragile": declared(fragile)}
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(10, handler="fragile", concurrency=1)), handlers=handlers)
+        process = Process(
+            store, plan_from(loop_of(10, handler="fragile", concurrency=1)), handlers=handlers
+        )
         await process.start()
         job = await process.submit()
         assert (await process.ended(job.spec.job_id)).state.status == "failed"
@@ -174,7 +188,10 @@ async def test_a_retry_runs_only_the_items_that_failed(tmp_path: Path) -> None:
 async def test_a_tolerant_loop_completes_with_null_for_failed_items(tmp_path: Path) -> None:
     document = loop_of(6, handler="fail", on_failure="continue", concurrency=2)
     each = document["nodes"]["each"]
-    each["handler"], each["params"] = "recorded", {"item": "{{ item if item < 4 else 'no number' }}"}
+    each["handler"], each["params"] = (
+        "recorded",
+        {"item": "{{ item if item < 4 else 'no number' }}"},
+    )
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(document), handlers=CallRecorder().handlers())
         await process.start()
@@ -191,7 +208,10 @@ async def test_a_tolerant_loop_completes_with_null_for_failed_items(tmp_path: Pa
 async def test_pages_are_merged_in_order_and_each_is_an_attempt(tmp_path: Path) -> None:
     @handler("page")
     async def page(number: int = 1) -> dict:
-        return {"data": [number * 10 + at for at in range(3)], "paging": {"more": number < 4, "page": number}}
+        return {
+            "data": [number * 10 + at for at in range(3)],
+            "paging": {"more": number < 4, "page": number},
+        }
 
     rule = {
         "while": "{{ response.paging.more }}",
@@ -201,7 +221,9 @@ async def test_pages_are_merged_in_order_and_each_is_an_attempt(tmp_path: Path) 
     }
     node = {"handler": "page", "params": {"number": 1}, "retry": {"on_success": rule}}
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from({"nodes": {"all": node}}), handlers={"page": declared(page)})
+        process = Process(
+            store, plan_from({"nodes": {"all": node}}), handlers={"page": declared(page)}
+        )
         await process.start()
         job = await process.submit()
         await process.ended(job.spec.job_id)
@@ -210,7 +232,11 @@ async def test_pages_are_merged_in_order_and_each_is_an_attempt(tmp_path: Path) 
         await process.stop()
 
     assert output == [10, 11, 12, 20, 21, 22, 30, 31, 32, 40, 41, 42]
-    assert (kinds["node_started"], kinds["node_retrying"], kinds["retry_sequence_completed"]) == (4, 3, 1)
+    assert (kinds["node_started"], kinds["node_retrying"], kinds["retry_sequence_completed"]) == (
+        4,
+        3,
+        1,
+    )
 
 
 async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_path: Path) -> None:
@@ -236,7 +262,9 @@ async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_pat
         await until(first, job.spec.job_id, do_all_wait)
         assert first.worker.running == 0
         await first.stop()
-        rows = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000))
+        rows = await store.jobs.iterations(
+            IterationFilter(job.spec.job_id, 0, 0, status="waiting", limit=20_000)
+        )
         second = Process(store, plan, name="two", handlers=handlers)
         await second.start()
         attempts = second.shard.jobs[job.spec.job_id].loops[0].attempts
@@ -269,10 +297,17 @@ async def test_only_the_tasks_of_a_lost_worker_run_again(tmp_path: Path) -> None
 
     handlers = {"held": declared(hold)}
     async with opened(tmp_path) as store:
-        process = Process(store, plan_from(loop_of(60, handler="held", concurrency=10)), handlers=handlers)
+        process = Process(
+            store, plan_from(loop_of(60, handler="held", concurrency=10)), handlers=handlers
+        )
         await process.engine.start()
         doomed = Worker(
-            process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options(concurrency=3)
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="doomed",
+            random=Random(1),
+            **worker_options(concurrency=3),
         )
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
@@ -305,7 +340,9 @@ async def test_only_the_tasks_of_a_lost_worker_run_again(tmp_path: Path) -> None
     assert not [event for event in events if event.type == "iteration_retrying"]
 
 
-async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison_pill(tmp_path: Path) -> None:
+async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison_pill(
+    tmp_path: Path,
+) -> None:
     code = "import os\ndef main(item):\n    if item == 2:\n        os.kill(os.getpid(), 9)\n    return item\n"
     document = loop_of(4, handler="python", on_failure="continue", concurrency=2)
     document["nodes"]["each"]["params"]["code"] = code
@@ -316,7 +353,9 @@ async def test_an_item_that_kills_its_process_every_time_fails_alone_as_a_poison
         job = await process.submit()
         await process.ended(job.spec.job_id)
         output = await output_of(process, job.spec.job_id, "each")
-        failed = await store.jobs.iterations(IterationFilter(job.spec.job_id, 0, 0, status="failed"))
+        failed = await store.jobs.iterations(
+            IterationFilter(job.spec.job_id, 0, 0, status="failed")
+        )
         events = await store.jobs.events(job.spec.job_id, limit=5_000)
         await process.stop()
 
@@ -338,7 +377,11 @@ async def test_a_retry_after_is_honoured_to_a_tenth(tmp_path: Path, form: str) -
         times = arrivals[path]
         times.append(time.time())
         wait = "2" if form == "seconds" else formatdate(int(times[0]) + 3, usegmt=True)
-        head = f"HTTP/1.1 429 Slow Down\r\nRetry-After: {wait}\r\n" if len(times) == 1 else "HTTP/1.1 200 OK\r\n"
+        head = (
+            f"HTTP/1.1 429 Slow Down\r\nRetry-After: {wait}\r\n"
+            if len(times) == 1
+            else "HTTP/1.1 200 OK\r\n"
+        )
         writer.write(f"{head}Content-Length: 2\r\nConnection: close\r\n\r\n{{}}".encode())
         await writer.drain()
         writer.close()
@@ -346,7 +389,10 @@ async def test_a_retry_after_is_honoured_to_a_tenth(tmp_path: Path, form: str) -
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     rule = {"on_error": {"max_attempts": 2, "initial_delay": 0.01, "jitter": 0}}
-    nodes = {f"call_{n}": {"handler": "http", "params": {"url": f"{url}{n}"}, "retry": rule} for n in range(5)}
+    nodes = {
+        f"call_{n}": {"handler": "http", "params": {"url": f"{url}{n}"}, "retry": rule}
+        for n in range(5)
+    }
     async with server, opened(tmp_path) as store:
         process = Process(store, plan_from({"nodes": nodes}))
         await process.start()

@@ -58,7 +58,9 @@ def test_a_hint_carries_the_whole_spec() -> None:
 def test_a_hint_of_a_run_or_a_large_job_carries_no_spec(changed: str) -> None:
     is_run = changed == "run"
     size = 0 if is_run else HINT_INPUT_BYTES_MAX
-    job = JobSpec("j1", "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0, shard_key="test" if is_run else None)
+    job = JobSpec(
+        "j1", "test", 1, Raw(b'"' + b"x" * size + b'"'), 7, 0, shard_key="test" if is_run else None
+    )
 
     assert hint(job) == Submitted("j1")
     assert not trusting_cache().add_trusted(hint(job))
@@ -87,7 +89,9 @@ def test_a_hint_of_a_recently_finished_job_is_not_trusted() -> None:
     assert not cache.add_trusted(hint(STORED))
 
 
-async def test_a_job_carried_by_a_hint_starts_without_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_job_carried_by_a_hint_starts_without_a_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": ["b"], "b": []}))
         await process.start()
@@ -106,7 +110,9 @@ async def test_a_job_carried_by_a_hint_starts_without_a_read(tmp_path: Path, mon
         jobs = [await stored(store) for _ in range(3)]
         await process.broker.send(0, [hint(job.spec) for job in jobs])
 
-        assert [(await finished(process, job.spec.job_id)).state.status for job in jobs] == ["completed"] * 3
+        assert [(await finished(process, job.spec.job_id)).state.status for job in jobs] == [
+            "completed"
+        ] * 3
         assert reads == []
         await process.stop()
 

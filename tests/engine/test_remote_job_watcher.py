@@ -51,7 +51,11 @@ class PositionStore:
         await self.may_answer.wait()
         if self.failure is not None:
             raise self.failure
-        return [JobPosition(job_id, 1, "running") for job_id in reversed(job_ids) if not job_id.startswith("no")]
+        return [
+            JobPosition(job_id, 1, "running")
+            for job_id in reversed(job_ids)
+            if not job_id.startswith("no")
+        ]
 
 
 @pytest.fixture
@@ -64,14 +68,18 @@ def watcher(store: PositionStore) -> RemoteJobWatcher:
     return RemoteJobWatcher(cast("Store", store), None, IgnoringListener())
 
 
-async def test_concurrent_calls_share_a_query(watcher: RemoteJobWatcher, store: PositionStore) -> None:
+async def test_concurrent_calls_share_a_query(
+    watcher: RemoteJobWatcher, store: PositionStore
+) -> None:
     found = await asyncio.gather(*(watcher.position(job_id) for job_id in ("a", "b", "a")))
 
     assert [position.job_id for position in found] == ["a", "b", "a"]
     assert store.queries == [["a", "b"]]
 
 
-async def test_a_call_during_a_query_gets_a_newer_answer(watcher: RemoteJobWatcher, store: PositionStore) -> None:
+async def test_a_call_during_a_query_gets_a_newer_answer(
+    watcher: RemoteJobWatcher, store: PositionStore
+) -> None:
     store.may_answer.clear()
     first = asyncio.create_task(watcher.position("a"))
     await store.has_query.wait()
@@ -84,7 +92,9 @@ async def test_a_call_during_a_query_gets_a_newer_answer(watcher: RemoteJobWatch
 
 
 async def test_an_unknown_job_fails_only_its_own_call(watcher: RemoteJobWatcher) -> None:
-    found = await asyncio.gather(watcher.position("a"), watcher.position("none"), return_exceptions=True)
+    found = await asyncio.gather(
+        watcher.position("a"), watcher.position("none"), return_exceptions=True
+    )
 
     assert found[0] == JobPosition("a", 1, "running")
     assert isinstance(found[1], JobNotFound)
@@ -105,14 +115,18 @@ async def test_a_failed_query_fails_its_callers_and_no_later_ones(
     watcher: RemoteJobWatcher, store: PositionStore
 ) -> None:
     store.failure = StoreUnavailable("unavailable")
-    failed = await asyncio.gather(watcher.position("a"), watcher.position("b"), return_exceptions=True)
+    failed = await asyncio.gather(
+        watcher.position("a"), watcher.position("b"), return_exceptions=True
+    )
     store.failure = None
 
     assert [str(error) for error in failed] == ["unavailable", "unavailable"]
     assert (await watcher.position("a")).job_id == "a"
 
 
-async def test_a_cancelled_call_does_not_affect_the_others(watcher: RemoteJobWatcher, store: PositionStore) -> None:
+async def test_a_cancelled_call_does_not_affect_the_others(
+    watcher: RemoteJobWatcher, store: PositionStore
+) -> None:
     store.may_answer.clear()
     tasks = [asyncio.create_task(watcher.position(job_id)) for job_id in ("a", "b", "a")]
     await store.has_query.wait()

@@ -16,7 +16,12 @@ from windlass.stores.sqlite.store import SqliteStore
 
 ECHO = {"nodes": {"say": {"handler": "echo", "params": {"x": 1}}}}
 GATE = {"nodes": {"wait": {"handler": "gate"}}}
-FLAKY = {"nodes": {"first": {"handler": "echo"}, "second": {"handler": "flaky", "dependencies": ["first"]}}}
+FLAKY = {
+    "nodes": {
+        "first": {"handler": "echo"},
+        "second": {"handler": "flaky", "dependencies": ["first"]},
+    }
+}
 ONE = {"max_concurrent_runs": 1}
 HOOK = {"url": "https://example.test/hook"}
 
@@ -63,7 +68,9 @@ async def test_a_plain_workflow_has_no_runs(process: RunProcess) -> None:
     assert len(job.spec.job_id) == 24
 
 
-async def test_a_run_is_creating_until_its_first_task_has_started(process: RunProcess, steered: Steered) -> None:
+async def test_a_run_is_creating_until_its_first_task_has_started(
+    process: RunProcess, steered: Steered
+) -> None:
     await deploy(process.store, "flow", {**GATE, "constraints": ONE})
     job = await process.submit("flow")
     await steered.started.wait()
@@ -75,7 +82,9 @@ async def test_a_run_is_creating_until_its_first_task_has_started(process: RunPr
     await process.run_in(run.run_id, "completed")
 
 
-async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess, steered: Steered) -> None:
+async def test_a_second_run_is_skipped_and_its_job_cancelled(
+    process: RunProcess, steered: Steered
+) -> None:
     await deploy(process.store, "flow", {**GATE, "constraints": ONE})
     first = await process.submit("flow")
     await steered.started.wait()
@@ -88,7 +97,9 @@ async def test_a_second_run_is_skipped_and_its_job_cancelled(process: RunProcess
     assert (await process.store.jobs.get(first.spec.job_id)).state.status == "running"
 
 
-async def test_a_waiting_run_starts_when_the_other_has_ended(process: RunProcess, steered: Steered) -> None:
+async def test_a_waiting_run_starts_when_the_other_has_ended(
+    process: RunProcess, steered: Steered
+) -> None:
     waits = {"on_constraint_violation": {"type": "wait", "parameters": {"timeout": "1m"}}}
     await deploy(process.store, "flow", {**GATE, "constraints": ONE, "actions": waits})
     jobs = [await process.submit("flow") for _ in range(3)]
@@ -103,7 +114,10 @@ async def test_a_waiting_run_starts_when_the_other_has_ended(process: RunProcess
 
 async def test_another_workflow_is_triggered_with_its_input_checked(process: RunProcess) -> None:
     report = {
-        "input": {"type": "object", "properties": {"day": {"type": "integer"}, "page": {"default": 7}}},
+        "input": {
+            "type": "object",
+            "properties": {"day": {"type": "integer"}, "page": {"default": 7}},
+        },
         "nodes": {"say": {"handler": "echo"}},
     }
     trigger = {"type": "trigger_job", "parameters": {"workflow_id": "report", "input": {"day": 1}}}
@@ -118,20 +132,28 @@ async def test_another_workflow_is_triggered_with_its_input_checked(process: Run
     assert msgspec.json.decode(triggered.spec.input) == {"day": 1, "page": 7}
 
 
-async def test_an_action_that_cannot_be_performed_is_recorded_and_the_run_continues(process: RunProcess) -> None:
+async def test_an_action_that_cannot_be_performed_is_recorded_and_the_run_continues(
+    process: RunProcess,
+) -> None:
     trigger = {"type": "trigger_job", "parameters": {"workflow_id": "nowhere"}}
     await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
     job = await process.submit("flow")
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
 
-    failed = [event for event in await process.store.runs.events(run.run_id) if event.type == "action_failed"]
+    failed = [
+        event
+        for event in await process.store.runs.events(run.run_id)
+        if event.type == "action_failed"
+    ]
     assert len(failed) == 1
     assert run.detail.metrics is not None
     assert run.detail.metrics.actions_failed == 1
 
 
-async def test_a_hook_is_called_by_a_worker_and_may_refuse_the_run(process: RunProcess, steered: Steered) -> None:
+async def test_a_hook_is_called_by_a_worker_and_may_refuse_the_run(
+    process: RunProcess, steered: Steered
+) -> None:
     steered.answer = {"allow": False, "reason": "not today"}
     await deploy(process.store, "flow", {**ECHO, "constraints": {"pre_run_hook": HOOK}})
 
@@ -143,16 +165,26 @@ async def test_a_hook_is_called_by_a_worker_and_may_refuse_the_run(process: RunP
     assert (await process.ended(job.spec.job_id)).state.status == "cancelled"
 
 
-async def test_hooks_before_and_after_a_run_are_called_and_recorded(process: RunProcess, steered: Steered) -> None:
+async def test_hooks_before_and_after_a_run_are_called_and_recorded(
+    process: RunProcess, steered: Steered
+) -> None:
     constraints = {"pre_run_hook": HOOK, "post_run_hook": HOOK}
     webhook = {"type": "webhook", "parameters": {"url": "https://example.test/done"}}
-    await deploy(process.store, "flow", {**ECHO, "constraints": constraints, "actions": {"on_success": webhook}})
+    await deploy(
+        process.store,
+        "flow",
+        {**ECHO, "constraints": constraints, "actions": {"on_success": webhook}},
+    )
 
     job = await process.submit("flow")
 
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
     assert steered.sent[0]["type"] == "run.starting"
-    assert sorted(str(sent["type"]) for sent in steered.sent) == ["run.completed", "run.ended", "run.starting"]
+    assert sorted(str(sent["type"]) for sent in steered.sent) == [
+        "run.completed",
+        "run.ended",
+        "run.starting",
+    ]
     assert len(await process.store.runs.deliveries(DeliveryFilter())) == 3
     assert run.succeeded
 
@@ -187,7 +219,11 @@ async def test_a_failed_run_is_retried_in_part(process: RunProcess, steered: Ste
 
 async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) -> None:
     steered.fails = True
-    await deploy(process.store, "flow", {**FLAKY, "run_retry": {"max_retries": 1, "initial_delay": 0, "full": True}})
+    await deploy(
+        process.store,
+        "flow",
+        {**FLAKY, "run_retry": {"max_retries": 1, "initial_delay": 0, "full": True}},
+    )
 
     job = await process.submit("flow")
 
@@ -197,9 +233,13 @@ async def test_a_full_retry_is_a_new_job(process: RunProcess, steered: Steered) 
     assert (await process.store.jobs.get(run.job_id or "")).state.status == "failed"
 
 
-async def test_a_retry_by_request_is_a_run_of_its_own(process: RunProcess, steered: Steered) -> None:
+async def test_a_retry_by_request_is_a_run_of_its_own(
+    process: RunProcess, steered: Steered
+) -> None:
     steered.fails = True
-    await deploy(process.store, "flow", {**FLAKY, "constraints": {"require_previous_success": True}})
+    await deploy(
+        process.store, "flow", {**FLAKY, "constraints": {"require_previous_success": True}}
+    )
     job = await process.submit("flow")
     await process.run_in(f"flow:{job.spec.job_id}", "failed")
     steered.fails = False
@@ -211,7 +251,9 @@ async def test_a_retry_by_request_is_a_run_of_its_own(process: RunProcess, steer
     assert (await process.store.jobs.get(job.spec.job_id)).state.status == "completed"
 
 
-async def test_a_cancelled_run_stops_its_job_and_the_handler(process: RunProcess, steered: Steered) -> None:
+async def test_a_cancelled_run_stops_its_job_and_the_handler(
+    process: RunProcess, steered: Steered
+) -> None:
     await deploy(process.store, "flow", {**GATE, "constraints": ONE})
     job = await process.submit("flow")
     await steered.started.wait()
@@ -250,7 +292,10 @@ async def test_a_run_that_takes_too_long_is_stopped(process: RunProcess, steered
 
 
 async def test_a_run_has_the_exit_code_of_its_container(process: RunProcess) -> None:
-    container = {"handler": "container", "params": {"runtime": "process", "command": ["sh", "-c", "exit 3"]}}
+    container = {
+        "handler": "container",
+        "params": {"runtime": "process", "command": ["sh", "-c", "exit 3"]},
+    }
     await deploy(process.store, "flow", {"nodes": {"one": container}, "constraints": ONE})
 
     job = await process.submit("flow")
@@ -265,7 +310,9 @@ async def test_a_schedule_starts_runs_by_itself(process: RunProcess) -> None:
 
     runs = await process.runs_of("flow", 2)
 
-    assert all(run.scheduled_at % 1_000_000 == 0 and run.detail.origin == "schedule" for run in runs)
+    assert all(
+        run.scheduled_at % 1_000_000 == 0 and run.detail.origin == "schedule" for run in runs
+    )
     assert len({run.job_id for run in runs}) == len(runs)
     assert (await process.store.runs.schedule("flow")).slot_at >= runs[0].scheduled_at
 
@@ -338,7 +385,9 @@ async def test_a_run_that_is_adopted_while_it_creates_runs_once_its_task_starts(
     await two.stop()
 
 
-async def test_runs_that_no_engine_served_for_too_long_are_orphaned(store: SqliteStore, steered: Steered) -> None:
+async def test_runs_that_no_engine_served_for_too_long_are_orphaned(
+    store: SqliteStore, steered: Steered
+) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
     one = RunProcess(store, steered)
     await one.start()

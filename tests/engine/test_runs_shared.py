@@ -81,7 +81,12 @@ async def fleet(store: PostgresStore, counter: Counter) -> AsyncIterator[list[En
         for number in range(ENGINES)
     ]
     worker = Worker(
-        broker, dict(counter.handlers()), CLOCK, worker_id="worker", artifacts=artifacts, **worker_options()
+        broker,
+        dict(counter.handlers()),
+        CLOCK,
+        worker_id="worker",
+        artifacts=artifacts,
+        **worker_options(),
     )
     for engine in engines:
         await engine.start()
@@ -104,11 +109,15 @@ async def completed(store: PostgresStore, count: int) -> Sequence[RunRow]:
         await asyncio.sleep(0.05)
 
 
-async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store: PostgresStore) -> None:
+async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(
+    store: PostgresStore,
+) -> None:
     counter = Counter()
     waits = {"on_constraint_violation": {"type": "wait"}}
     nodes = {"nodes": {"one": {"handler": "count"}}}
-    await deploy(store, "flow", {**nodes, "constraints": {"max_concurrent_runs": LIMIT}, "actions": waits})
+    await deploy(
+        store, "flow", {**nodes, "constraints": {"max_concurrent_runs": LIMIT}, "actions": waits}
+    )
     async with fleet(store, counter) as engines, asyncio.timeout(ENDS_SECONDS):
         wanted = SubmitRequest("flow")
 
@@ -123,7 +132,9 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(store
     assert [row.state for row in rows] == ["completed"] * TRIGGERS
     assert (counter.calls, counter.most) == (TRIGGERS, LIMIT)
     started = sorted(rows, key=lambda row: row.detail.started_at or 0)
-    places = [row.detail.transitions[-5].at for row in started if "action_running" in row.detail.durations]
+    places = [
+        row.detail.transitions[-5].at for row in started if "action_running" in row.detail.durations
+    ]
     assert places == sorted(places)
 
 

@@ -21,12 +21,21 @@ async def test_each_request_gets_its_own_result_or_error(tmp_path: Path) -> None
         process = Process(store, plan({"a": []}))
         await process.start()
 
-        answers = await process.engine.jobs.submit_each([VALID, MISSING, keyed, INVALID_INSTANT, other, keyed])
+        answers = await process.engine.jobs.submit_each(
+            [VALID, MISSING, keyed, INVALID_INSTANT, other, keyed]
+        )
         stored = await store.jobs.list(JobFilter())
         await process.stop()
 
     kinds = [type(answer) for answer in answers]
-    assert kinds == [SubmitResult, WorkflowNotFound, SubmitResult, InputInvalid, IdempotencyConflict, SubmitResult]
+    assert kinds == [
+        SubmitResult,
+        WorkflowNotFound,
+        SubmitResult,
+        InputInvalid,
+        IdempotencyConflict,
+        SubmitResult,
+    ]
     created = [answer.created for answer in answers if not isinstance(answer, WindlassError)]
     assert created == [True, True, False]
     assert len(stored) == 2
@@ -45,16 +54,24 @@ async def test_an_invalid_request_stores_none_of_the_jobs_submitted_with_it(tmp_
     assert stored == []
 
 
-async def test_what_the_caller_sent_identifies_a_request_that_was_derived_from_it(tmp_path: Path) -> None:
+async def test_what_the_caller_sent_identifies_a_request_that_was_derived_from_it(
+    tmp_path: Path,
+) -> None:
     async with opened(tmp_path) as store:
         process = Process(store, plan({"a": []}))
         await process.start()
         jobs = process.engine.jobs
 
-        first = await jobs.submit(SubmitRequest("test", {"n": 1}, idempotency_key="key"), ("test", None))
-        second = await jobs.submit(SubmitRequest("test", {"n": 2}, idempotency_key="key"), ("test", None))
+        first = await jobs.submit(
+            SubmitRequest("test", {"n": 1}, idempotency_key="key"), ("test", None)
+        )
+        second = await jobs.submit(
+            SubmitRequest("test", {"n": 2}, idempotency_key="key"), ("test", None)
+        )
         with pytest.raises(IdempotencyConflict, match="another request"):
-            await jobs.submit(SubmitRequest("test", {"n": 1}, idempotency_key="key"), ("test", {"n": 1}))
+            await jobs.submit(
+                SubmitRequest("test", {"n": 1}, idempotency_key="key"), ("test", {"n": 1})
+            )
         await process.stop()
 
     assert (first.created, second.created) == (True, False)

@@ -44,7 +44,9 @@ async def test_an_alias_of_one_version_is_that_version(resolver: VersionResolver
     assert await resolver.resolve("flow", "stable", stable_choice("key"), {}) == 1
 
 
-async def test_a_stable_choice_is_the_same_for_the_same_key_and_follows_the_weights(resolver: VersionResolver) -> None:
+async def test_a_stable_choice_is_the_same_for_the_same_key_and_follows_the_weights(
+    resolver: VersionResolver,
+) -> None:
     keys = [f"job-{number}" for number in range(400)]
 
     first = [await resolver.resolve("flow", "split", stable_choice(key), {}) for key in keys]
@@ -55,7 +57,8 @@ async def test_a_stable_choice_is_the_same_for_the_same_key_and_follows_the_weig
 
 
 @pytest.mark.parametrize(
-    ("wanted", "message"), [(4, "has no version 4"), (0, "has no version 0"), ("stabel", "did you mean 'stable'")]
+    ("wanted", "message"),
+    [(4, "has no version 4"), (0, "has no version 0"), ("stabel", "did you mean 'stable'")],
 )
 async def test_a_missing_version_or_alias_is_refused(
     resolver: VersionResolver, wanted: int | str, message: str

@@ -40,7 +40,9 @@ class Runner:
         environment = dict(os.environ)
         self.worker = Worker(
             self.broker,
-            builtin_handlers(HandlerConfig(allow_private=allow_private, environment=environment, **defaults)),
+            builtin_handlers(
+                HandlerConfig(allow_private=allow_private, environment=environment, **defaults)
+            ),
             clock,
             worker_id="worker-1",
             grace_seconds=0.5,
@@ -53,7 +55,15 @@ class Runner:
         self.count += 1
         attempt = rest.pop("attempt", 1)
         job_id = f"j{self.count}"
-        task = Task(f"{job_id}_n_{attempt}", job_id, "n", attempt, handler, msgspec.json.encode(params), **rest)
+        task = Task(
+            f"{job_id}_n_{attempt}",
+            job_id,
+            "n",
+            attempt,
+            handler,
+            msgspec.json.encode(params),
+            **rest,
+        )
         await self.broker.publish([task])
         return task
 
@@ -137,9 +147,15 @@ class Request:
 Answer = Callable[[Request], bytes]
 
 
-def answer(status: int, body: bytes | str = b"", kind: str = "application/json", **headers: str) -> bytes:
+def answer(
+    status: int, body: bytes | str = b"", kind: str = "application/json", **headers: str
+) -> bytes:
     content = body.encode() if isinstance(body, str) else body
-    lines = [f"HTTP/1.1 {status} Status", f"content-length: {len(content)}", f"content-type: {kind}"]
+    lines = [
+        f"HTTP/1.1 {status} Status",
+        f"content-length: {len(content)}",
+        f"content-type: {kind}",
+    ]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + content
 
@@ -160,7 +176,9 @@ class Server:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 first, *rest = head.decode("latin-1").strip().split("\r\n")
                 method, target, _ = first.split(" ")
-                headers = {n.lower(): v for n, v in (line.split(": ", 1) for line in rest if ": " in line)}
+                headers = {
+                    n.lower(): v for n, v in (line.split(": ", 1) for line in rest if ": " in line)
+                }
                 body = await reader.readexactly(int(headers.get("content-length", 0)))
                 request = Request(method, target, headers, body)
                 self.requests.append(request)

@@ -24,7 +24,9 @@ async def greet(config: HandlerConfig, text: str = "hello") -> str:
 """
 
 
-def test_a_module_in_the_package_is_found_as_a_handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_in_the_package_is_found_as_a_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "greet.py").write_text(NEW_HANDLER)
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
 
@@ -36,7 +38,9 @@ def test_a_module_in_the_package_is_found_as_a_handler(tmp_path: Path, monkeypat
     assert {"echo", "http", "call_external_service", "container"} <= found.keys()
 
 
-def test_two_built_in_handlers_of_one_name_are_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_built_in_handlers_of_one_name_are_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "second_echo.py").write_text(NEW_HANDLER.replace('"greet"', '"echo"'))
     monkeypatch.setattr(builtin, "__path__", [*builtin.__path__, str(tmp_path)])
 
@@ -47,7 +51,10 @@ def test_two_built_in_handlers_of_one_name_are_rejected(tmp_path: Path, monkeypa
 def test_every_built_in_handler_describes_itself_and_its_params() -> None:
     handlers = builtin_handlers()
     undescribed = {
-        (handler.name, param.name) for handler in handlers.values() for param in handler.params if not param.description
+        (handler.name, param.name)
+        for handler in handlers.values()
+        for param in handler.params
+        if not param.description
     }
 
     assert [handler.name for handler in handlers.values() if not handler.summary] == []
@@ -57,7 +64,9 @@ def test_every_built_in_handler_describes_itself_and_its_params() -> None:
 def test_the_http_client_is_not_imported_before_it_is_needed() -> None:
     import subprocess
 
-    code = "import sys, windlass.handlers as h; h.builtin_handlers(); print('httpx2' in sys.modules)"
+    code = (
+        "import sys, windlass.handlers as h; h.builtin_handlers(); print('httpx2' in sys.modules)"
+    )
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert seen.stdout.strip() == "False"
@@ -65,7 +74,11 @@ def test_the_http_client_is_not_imported_before_it_is_needed() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("echo", {"echoed_params": {"a": [1, None]}}), ("input", {"a": [1, None]}), ("output", {"a": [1, None]})],
+    [
+        ("echo", {"echoed_params": {"a": [1, None]}}),
+        ("input", {"a": [1, None]}),
+        ("output", {"a": [1, None]}),
+    ],
 )
 async def test_params_are_returned(name: str, expected: object) -> None:
     async with running() as runner:
@@ -73,7 +86,8 @@ async def test_params_are_returned(name: str, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "slept"), [(0, 0.0), (0.01, 0.01), ("10ms", 0.01), ("0.01s", 0.01), ("0m", 0.0), ("0", 0.0)]
+    ("seconds", "slept"),
+    [(0, 0.0), (0.01, 0.01), ("10ms", 0.01), ("0.01s", 0.01), ("0m", 0.0), ("0", 0.0)],
 )
 async def test_a_sleep_takes_a_number_or_a_duration(seconds: object, slept: float) -> None:
     async with running() as runner:
@@ -97,7 +111,12 @@ async def test_fail_raises_the_requested_error() -> None:
         wanted = {"message": "no", "type": "odd", "status": 503, "retry_after": 4}
         error = await runner.error("fail", wanted)
 
-    assert (error.message, error.type, error.status, error.retry_after_seconds) == ("no", "odd", 503, 4.0)
+    assert (error.message, error.type, error.status, error.retry_after_seconds) == (
+        "no",
+        "odd",
+        503,
+        4.0,
+    )
     assert error.retryable
 
 
@@ -109,7 +128,10 @@ async def test_a_failure_may_be_final() -> None:
 async def test_a_failure_may_end_after_some_attempts() -> None:
     async with running() as runner:
         await runner.error("fail", {"times": 2}, attempt=2)
-        assert await runner.output("fail", {"times": 2, "x": 1}, attempt=3) == {"attempt": 3, "x": 1}
+        assert await runner.output("fail", {"times": 2, "x": 1}, attempt=3) == {
+            "attempt": 3,
+            "x": 1,
+        }
 
 
 @pytest.mark.parametrize("params", [{}, {"signal_name": "SIGABRT"}, {"exit": 7}])

@@ -30,7 +30,11 @@ async def exited(pid: int) -> None:
 
 async def test_a_command_runs_and_its_last_line_is_the_result() -> None:
     async with running() as runner:
-        params = {"image": "ignored", "command": ["sh", "-c"], "args": ["echo out; echo err >&2; echo '{\"n\": 1}'"]}
+        params = {
+            "image": "ignored",
+            "command": ["sh", "-c"],
+            "args": ["echo out; echo err >&2; echo '{\"n\": 1}'"],
+        }
         output = await runner.output("container", params)
 
     start_seconds = output.pop("pod_start_seconds")
@@ -58,7 +62,9 @@ async def test_a_last_line_that_is_not_an_object_or_array_is_not_a_result(line: 
 
 async def test_output_is_logged_while_the_program_runs() -> None:
     async with running() as runner:
-        task = await runner.publish("container", {"command": ["sh", "-c", "echo first; read line; echo end"]})
+        task = await runner.publish(
+            "container", {"command": ["sh", "-c", "echo first; read line; echo end"]}
+        )
         await runner.logged("first")
         await runner.output_of(task)
 
@@ -75,7 +81,11 @@ async def test_programs_know_their_task_but_not_the_workers_secrets(
         result = (await runner.output("container", params))["result"]
 
     assert (result["NAME"], result["cwd"]) == ("v", str(tmp_path))
-    assert (result["WINDLASS_JOB_ID"], result["WINDLASS_NODE_ID"], result["WINDLASS_ATTEMPT"]) == ("j1", "n", "1")
+    assert (result["WINDLASS_JOB_ID"], result["WINDLASS_NODE_ID"], result["WINDLASS_ATTEMPT"]) == (
+        "j1",
+        "n",
+        "1",
+    )
     assert result["WINDLASS_IDEMPOTENCY_KEY"]
     assert "WINDLASS_DATABASE_URL" not in result
 
@@ -93,7 +103,9 @@ async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
 
 async def test_exit_codes_may_be_declared_as_success() -> None:
     async with running() as runner:
-        output = await runner.output("container", {"command": ["sh", "-c", "exit 3"], "exit_codes": [3]})
+        output = await runner.output(
+            "container", {"command": ["sh", "-c", "exit 3"], "exit_codes": [3]}
+        )
 
     assert output["exit_code"] == 3
 
@@ -101,7 +113,9 @@ async def test_exit_codes_may_be_declared_as_success() -> None:
 async def test_processor_time_is_limited() -> None:
     async with running() as runner:
         began = time.monotonic()
-        error = await runner.error("container", {"command": python("while True: pass"), "cpu_seconds": 1})
+        error = await runner.error(
+            "container", {"command": python("while True: pass"), "cpu_seconds": 1}
+        )
 
     assert error.type == "exit_code"
     assert "killed by SIGXCPU (it used more than cpu_seconds 1)" in error.message
@@ -109,7 +123,10 @@ async def test_processor_time_is_limited() -> None:
 
 
 async def test_memory_is_limited() -> None:
-    params = {"command": python("bytearray(400_000_000)"), "resources": {"limits": {"memory": "200Mi"}}}
+    params = {
+        "command": python("bytearray(400_000_000)"),
+        "resources": {"limits": {"memory": "200Mi"}},
+    }
     async with running() as runner:
         error = await runner.error("container", params)
 
@@ -133,7 +150,9 @@ async def test_limits_do_not_affect_a_program_below_them() -> None:
 async def test_the_whole_process_group_is_killed(ends: str) -> None:
     async with running() as runner:
         params = {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}
-        task = await runner.publish("container", params, timeout_seconds=0.7 if ends == "timeout" else 60.0)
+        task = await runner.publish(
+            "container", params, timeout_seconds=0.7 if ends == "timeout" else 60.0
+        )
         pid = int(await runner.logged(""))
         if ends == "cancelled":
             await runner.broker.cancel([task.task_id])
@@ -150,12 +169,24 @@ async def test_the_whole_process_group_is_killed(ends: str) -> None:
         ({"command": ["a\0b"]}, "params_invalid", "NUL"),
         ({"command": ["ls"], "working_dir": "no/such"}, "params_invalid", "no/such"),
         ({"command": ["no-such-program-at-all"]}, "command_unusable", "no-such-program-at-all"),
-        ({"command": ["no-such-program-at-all"], "cpu_seconds": 5}, "command_unusable", "no-such-program-at-all"),
+        (
+            {"command": ["no-such-program-at-all"], "cpu_seconds": 5},
+            "command_unusable",
+            "no-such-program-at-all",
+        ),
         ({"command": ["ls"], "cpu_seconds": 0}, "params_invalid", "invalid cpu_seconds: 0"),
-        ({"command": ["ls"], "resources": {"limits": {"memory": "much"}}}, "params_invalid", "'much'"),
+        (
+            {"command": ["ls"], "resources": {"limits": {"memory": "much"}}},
+            "params_invalid",
+            "'much'",
+        ),
         ({"command": ["ls"], "env": {"K": {"secret": "s", "key": "k"}}}, "params_invalid", "env.K"),
         ({"command": ["ls"], "env": {"A=B": "x"}}, "params_invalid", "A=B"),
-        ({"command": ["ls"], "volumes": [{"mount": "/a", "claim": "c"}]}, "params_invalid", "volumes"),
+        (
+            {"command": ["ls"], "volumes": [{"mount": "/a", "claim": "c"}]},
+            "params_invalid",
+            "volumes",
+        ),
         ({"command": ["ls"], "env_from": [{"secret": "c"}]}, "params_invalid", "env_from"),
         ({"pod_spec": {"containers": []}}, "params_invalid", "pod_spec"),
         ({"command": ["ls"], "runtime": "docker"}, "params_invalid", "runtime"),

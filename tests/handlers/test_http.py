@@ -13,7 +13,9 @@ from windlass.core.messages import Failed, Succeeded
 
 
 async def test_a_json_body_is_returned_parsed_and_the_rest_is_meta() -> None:
-    reply = answer(200, '{"users": [1, 2]}', set_cookie="session=1", x_total="2", www_authenticate="Basic")
+    reply = answer(
+        200, '{"users": [1, 2]}', set_cookie="session=1", x_total="2", www_authenticate="Basic"
+    )
     async with serving(lambda request: reply) as server, running() as runner:
         finished = await runner.run("http", {"url": server.url + "/users?secret=1"})
 
@@ -72,14 +74,20 @@ async def test_a_request_has_the_method_headers_and_body_of_the_params() -> None
         ({"data": {"a": "1 2"}}, b"a=1+2", ("content-type", "application/x-www-form-urlencoded")),
         ({"data": "raw"}, b"raw", None),
         ({"body": "raw"}, b"raw", None),
-        ({"auth": {"type": "basic", "username": "u", "password": "p"}}, b"", ("authorization", "Basic dTpw")),
+        (
+            {"auth": {"type": "basic", "username": "u", "password": "p"}},
+            b"",
+            ("authorization", "Basic dTpw"),
+        ),
     ],
 )
 async def test_bodies_and_credentials_are_sent(
     params: dict[str, object], body: bytes, header: tuple[str, str] | None
 ) -> None:
     async with serving(lambda request: answer(200, "{}")) as server, running() as runner:
-        await runner.output("call_external_service", {"url": server.url, "method": "POST", **params})
+        await runner.output(
+            "call_external_service", {"url": server.url, "method": "POST", **params}
+        )
 
     assert server.requests[0].body == body
     if header is not None:
@@ -91,7 +99,9 @@ async def test_bodies_and_credentials_are_sent(
     [(400, False), (401, False), (404, False), (409, False), (422, False), (304, False),
      (408, True), (425, True), (429, True), (500, True), (502, True), (503, True)],
 )  # fmt: skip
-async def test_the_status_decides_whether_an_error_is_retryable(status: int, retryable: bool) -> None:
+async def test_the_status_decides_whether_an_error_is_retryable(
+    status: int, retryable: bool
+) -> None:
     async with serving(lambda request: answer(status, "why")) as server, running() as runner:
         finished = await runner.run("http", {"url": server.url + "/x?key=secret"})
 
@@ -104,14 +114,19 @@ async def test_the_status_decides_whether_an_error_is_retryable(status: int, ret
 
 
 async def test_an_expected_status_is_a_success() -> None:
-    async with serving(lambda request: answer(404, '{"found": false}')) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(404, '{"found": false}')) as server,
+        running() as runner,
+    ):
         params = {"url": server.url, "expected_status": [200, 404]}
         assert await runner.output("http", params) == {"found": False}
 
 
 async def test_a_status_that_is_not_the_expected_one_fails() -> None:
     async with serving(lambda request: answer(200)) as server, running() as runner:
-        assert (await runner.error("http", {"url": server.url, "expected_status": 201})).status == 200
+        assert (
+            await runner.error("http", {"url": server.url, "expected_status": 201})
+        ).status == 200
 
 
 async def test_retry_after_is_read_as_seconds() -> None:
@@ -129,7 +144,10 @@ async def test_retry_after_is_read_as_a_date_by_the_servers_clock() -> None:
 
 @pytest.mark.parametrize("text", ["soon", "-5", "1e9", "99999999999999999999"])
 async def test_an_invalid_retry_after_is_ignored(text: str) -> None:
-    async with serving(lambda request: answer(503, retry_after=text)) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(503, retry_after=text)) as server,
+        running() as runner,
+    ):
         seconds = (await runner.error("http", {"url": server.url})).retry_after_seconds
 
     assert seconds is None or 0 <= seconds <= 86_400
@@ -210,11 +228,17 @@ async def test_a_redirect_is_followed() -> None:
         params = {"url": server.url + "/start", "method": "POST", "json": 1}
         assert await runner.output("http", params) == "end"
 
-    assert [(request.method, request.target) for request in server.requests] == [("POST", "/start"), ("GET", "/end")]
+    assert [(request.method, request.target) for request in server.requests] == [
+        ("POST", "/start"),
+        ("GET", "/end"),
+    ]
 
 
 async def test_redirects_without_end_are_rejected() -> None:
-    async with serving(lambda request: answer(302, location="/again")) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(302, location="/again")) as server,
+        running() as runner,
+    ):
         error = await runner.error("http", {"url": server.url})
 
     assert (error.type, error.retryable) == ("response_rejected", False)
@@ -239,14 +263,20 @@ async def test_credentials_do_not_follow_a_redirect_to_another_origin() -> None:
 
 
 async def test_a_redirect_away_from_http_is_rejected() -> None:
-    async with serving(lambda request: answer(302, location="file:///etc/passwd")) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(302, location="file:///etc/passwd")) as server,
+        running() as runner,
+    ):
         error = await runner.error("http", {"url": server.url})
 
     assert not error.retryable
 
 
 async def test_cookies_of_one_job_are_not_sent_with_requests_of_another() -> None:
-    async with serving(lambda request: answer(200, "{}", set_cookie="session=1")) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(200, "{}", set_cookie="session=1")) as server,
+        running() as runner,
+    ):
         await runner.output("http", {"url": server.url})
         await runner.output("http", {"url": server.url})
 

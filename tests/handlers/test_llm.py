@@ -28,11 +28,19 @@ def chat_params(url: str, **more: Any) -> dict[str, Any]:
 
 
 def completion(text: str | None = "hi", finish_reason: str = "stop", **message: Any) -> bytes:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": finish_reason}
-    return answer(200, json.dumps({"id": "x", "model": "small-2", "choices": [choice], "usage": USAGE}))
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text, **message},
+        "finish_reason": finish_reason,
+    }
+    return answer(
+        200, json.dumps({"id": "x", "model": "small-2", "choices": [choice], "usage": USAGE})
+    )
 
 
-def chunk(text: str | None = None, finish_reason: str | None = None, index: int = 0, **more: Any) -> str:
+def chunk(
+    text: str | None = None, finish_reason: str | None = None, index: int = 0, **more: Any
+) -> str:
     delta = {} if text is None else {"content": text}
     choices = [{"index": index, "delta": delta, "finish_reason": finish_reason}]
     return json.dumps({"model": "small-2", "choices": choices, **more}, ensure_ascii=False)
@@ -44,17 +52,25 @@ def stream_of(text: str) -> list[str]:
     return [chunk(""), *map(chunk, text), chunk(None, "stop"), usage, "[DONE]"]
 
 
-def streamed(events: Sequence[str], size: int = 1 << 20, end: str = "\n", whole: bool = True) -> bytes:
+def streamed(
+    events: Sequence[str], size: int = 1 << 20, end: str = "\n", whole: bool = True
+) -> bytes:
     """Return a response in pieces of `size` bytes; without `whole` it ends too early."""
     body = "".join(f": keep alive{end}{end}data: {event}{end}{end}" for event in events).encode()
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
-    return head + b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + (b"0\r\n\r\n" if whole else b"")
+    return (
+        head
+        + b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces)
+        + (b"0\r\n\r\n" if whole else b"")
+    )
 
 
 async def test_a_prompt_returns_the_reply() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
-        params = chat_params(server.url, system="be brief", api_key=KEY, temperature=0.5, max_tokens=7)
+        params = chat_params(
+            server.url, system="be brief", api_key=KEY, temperature=0.5, max_tokens=7
+        )
         finished = await runner.run("llm", params)
 
     (request,) = server.requests
@@ -62,21 +78,36 @@ async def test_a_prompt_returns_the_reply() -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert json.loads(request.body) == {
         "model": "small",
-        "messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hello"}],
+        "messages": [
+            {"role": "system", "content": "be brief"},
+            {"role": "user", "content": "hello"},
+        ],
         "temperature": 0.5,
         "max_tokens": 7,
     }
     assert isinstance(finished.outcome, Succeeded)
-    assert msgspec.json.decode(finished.outcome.output) == {"text": "hi", "finish_reason": "stop", "model": "small-2"}
+    assert msgspec.json.decode(finished.outcome.output) == {
+        "text": "hi",
+        "finish_reason": "stop",
+        "model": "small-2",
+    }
     meta = msgspec.json.decode(finished.outcome.meta or b"")
     assert (meta["usage"], meta["model"], meta["status"]) == (USAGE, "small-2", 200)
     assert meta["latency_seconds"] > 0
 
 
 async def test_messages_and_extra_fields_are_sent_unchanged() -> None:
-    messages = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, {"role": "assistant", "content": "b"}]
+    messages = [
+        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+        {"role": "assistant", "content": "b"},
+    ]
     async with serving(lambda request: completion()) as server, running() as runner:
-        params = {"base_url": server.url, "model": "m", "messages": messages, "extra": {"seed": 1, "max_tokens": None}}
+        params = {
+            "base_url": server.url,
+            "model": "m",
+            "messages": messages,
+            "extra": {"seed": 1, "max_tokens": None},
+        }
         params["max_tokens"] = 9
         await runner.output("llm_service", params)
 
@@ -118,7 +149,10 @@ async def test_the_settings_provide_the_default_server_and_key() -> None:
 
 
 async def test_the_key_of_the_settings_is_sent_to_no_other_server() -> None:
-    async with serving(lambda request: completion()) as server, serving(lambda request: completion()) as other:
+    async with (
+        serving(lambda request: completion()) as server,
+        serving(lambda request: completion()) as other,
+    ):
         async with running(llm=LlmConfig(server.url, KEY)) as runner:
             await runner.output("llm", {"model": "m", "prompt": "p", "base_url": other.url})
         async with running(llm=LlmConfig(None, KEY)) as runner:
@@ -162,7 +196,11 @@ async def test_a_reply_that_does_not_match_is_retryable(reply: bytes, words: str
 
 async def test_an_invalid_json_schema_is_rejected_before_the_request() -> None:
     async with serving(lambda request: completion()) as server, running() as runner:
-        for schema in ({"type": "no such"}, {"$ref": f"{server.url}/schema"}, {"pattern": "(" * 99}):
+        for schema in (
+            {"type": "no such"},
+            {"$ref": f"{server.url}/schema"},
+            {"pattern": "(" * 99},
+        ):
             error = await runner.error("llm", chat_params(server.url, json_schema=schema))
             assert (error.type, error.retryable) == ("params_invalid", False)
 
@@ -186,14 +224,24 @@ async def test_a_stream_is_read_in_pieces_of_any_size(size: int, end: str) -> No
 
 
 async def test_a_stream_may_carry_json_too() -> None:
-    async with serving(lambda request: streamed(stream_of('{"n": 2}'))) as server, running() as runner:
-        assert (await runner.output("llm", chat_params(server.url, stream=True, json_schema=SCHEMA)))["json"] == {
-            "n": 2
-        }
+    async with (
+        serving(lambda request: streamed(stream_of('{"n": 2}'))) as server,
+        running() as runner,
+    ):
+        assert (
+            await runner.output("llm", chat_params(server.url, stream=True, json_schema=SCHEMA))
+        )["json"] == {"n": 2}
 
 
 async def test_only_the_first_choice_is_used() -> None:
-    events = [chunk("a"), chunk("b", index=1), chunk("c"), chunk(None, "stop", 1), chunk(None, "length"), "[DONE]"]
+    events = [
+        chunk("a"),
+        chunk("b", index=1),
+        chunk("c"),
+        chunk(None, "stop", 1),
+        chunk(None, "length"),
+        "[DONE]",
+    ]
     async with serving(lambda request: streamed(events)) as server, running() as runner:
         output = await runner.output("llm", chat_params(server.url, stream=True))
 
@@ -222,7 +270,10 @@ async def test_a_connection_closed_within_a_stream_is_retryable() -> None:
         finished = await runner.run("llm", chat_params(server.url, stream=True))
 
     assert isinstance(finished.outcome, Failed)
-    assert (finished.outcome.error.type, finished.outcome.error.retryable) == ("connection_failed", True)
+    assert (finished.outcome.error.type, finished.outcome.error.retryable) == (
+        "connection_failed",
+        True,
+    )
     assert [line.message for line in runner.lines] == ["hel"]
 
 
@@ -260,9 +311,16 @@ async def test_an_error_in_the_response_body_is_an_error(
 )  # fmt: skip
 @pytest.mark.parametrize(
     "body",
-    ['{"error": {"message": "the reason"}}', '{"error": "the reason"}', '{"detail": "the reason"}', "the reason"],
+    [
+        '{"error": {"message": "the reason"}}',
+        '{"error": "the reason"}',
+        '{"detail": "the reason"}',
+        "the reason",
+    ],
 )
-async def test_the_status_decides_whether_an_error_is_retryable(status: int, retryable: bool, body: str) -> None:
+async def test_the_status_decides_whether_an_error_is_retryable(
+    status: int, retryable: bool, body: str
+) -> None:
     async with serving(lambda request: answer(status, body)) as server, running() as runner:
         error = await runner.error("llm", chat_params(server.url))
 
@@ -302,7 +360,10 @@ async def test_a_response_that_is_not_a_completion_is_retryable(body: str) -> No
 
 
 async def test_an_event_that_is_not_a_chunk_is_retryable() -> None:
-    async with serving(lambda request: streamed([chunk("a"), "{", "[DONE]"])) as server, running() as runner:
+    async with (
+        serving(lambda request: streamed([chunk("a"), "{", "[DONE]"])) as server,
+        running() as runner,
+    ):
         error = await runner.error("llm", chat_params(server.url, stream=True))
 
     assert (error.type, error.retryable) == ("body_invalid", True)
@@ -319,8 +380,13 @@ async def test_a_response_beyond_the_limit_is_rejected(stream: bool) -> None:
 
 
 async def test_an_event_beyond_the_limit_is_an_error() -> None:
-    async with serving(lambda request: streamed(["x" * (EVENT_BYTES_MAX + 1)])) as server, running() as runner:
-        assert (await runner.error("llm", chat_params(server.url, stream=True))).type == "body_invalid"
+    async with (
+        serving(lambda request: streamed(["x" * (EVENT_BYTES_MAX + 1)])) as server,
+        running() as runner,
+    ):
+        assert (
+            await runner.error("llm", chat_params(server.url, stream=True))
+        ).type == "body_invalid"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -330,16 +396,29 @@ async def test_a_key_is_in_no_error_no_log_and_no_output(stream: bool) -> None:
         answer(500, f"<p>{KEY}</p>"),
         answer(302, location=f"https://elsewhere.example/{KEY}"),
         answer(200, json.dumps({"error": {"message": KEY}})),
-        streamed([chunk(f"line {KEY}\nand {KEY[:5]}"), chunk(KEY[5:]), chunk(None, "stop", model=KEY)])
+        streamed(
+            [chunk(f"line {KEY}\nand {KEY[:5]}"), chunk(KEY[5:]), chunk(None, "stop", model=KEY)]
+        )
         if stream
-        else answer(200, json.dumps({"model": KEY, "choices": [{"message": {"content": KEY}, "finish_reason": KEY}]})),
+        else answer(
+            200,
+            json.dumps(
+                {"model": KEY, "choices": [{"message": {"content": KEY}, "finish_reason": KEY}]}
+            ),
+        ),
     ]
     given_as: list[dict[str, Any]] = [{"api_key": KEY}, {"headers": {"Api-Key": KEY}}]
     said: list[str] = []
     for where in given_as:
         waiting = list(answers)
-        async with serving(lambda request, waiting=waiting: waiting.pop(0)) as server, running() as runner:
-            said += [str(await runner.run("llm", chat_params(server.url, stream=stream, **where))) for _ in answers]
+        async with (
+            serving(lambda request, waiting=waiting: waiting.pop(0)) as server,
+            running() as runner,
+        ):
+            said += [
+                str(await runner.run("llm", chat_params(server.url, stream=stream, **where)))
+                for _ in answers
+            ]
             said += [line.message for line in runner.lines]
             assert all(KEY in str(request.headers) for request in server.requests)
 
@@ -375,8 +454,24 @@ async def test_a_redirect_is_not_followed() -> None:
         ({"model": "m", "base_url": "http://127.0.0.1:1"}, "prompt"),
         ({"model": "m", "base_url": "http://127.0.0.1:1", "prompt": "p", "messages": []}, "prompt"),
         ({"model": "m", "base_url": "ftp://127.0.0.1", "prompt": "p"}, "http://"),
-        ({"model": "m", "base_url": "http://127.0.0.1:1", "prompt": "p", "extra": {"stream": True}}, "stream"),
-        ({"model": "m", "base_url": "http://127.0.0.1:1", "prompt": "p", "headers": {"a": "b\nc"}}, "header"),
+        (
+            {
+                "model": "m",
+                "base_url": "http://127.0.0.1:1",
+                "prompt": "p",
+                "extra": {"stream": True},
+            },
+            "stream",
+        ),
+        (
+            {
+                "model": "m",
+                "base_url": "http://127.0.0.1:1",
+                "prompt": "p",
+                "headers": {"a": "b\nc"},
+            },
+            "header",
+        ),
     ],
 )
 async def test_an_invalid_chat_request_fails_permanently(params: object, words: str) -> None:
@@ -388,7 +483,10 @@ async def test_an_invalid_chat_request_fails_permanently(params: object, words: 
 
 
 async def test_a_private_address_is_rejected() -> None:
-    async with serving(lambda request: completion()) as server, running(allow_private=False) as runner:
+    async with (
+        serving(lambda request: completion()) as server,
+        running(allow_private=False) as runner,
+    ):
         error = await runner.error("llm", chat_params(server.url))
 
     assert (error.type, error.retryable) == ("address_refused", False)
@@ -422,13 +520,21 @@ def test_the_data_lines_of_an_event_are_joined() -> None:
     assert list(reader.feed(b"data: a\ndata: b\n\nid: 1\ndata\n\n")) == ["a\nb", ""]
 
 
-LINES = st.lists(st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])), min_size=1, max_size=3)
+LINES = st.lists(
+    st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"])),
+    min_size=1,
+    max_size=3,
+)
 
 
 @given(st.lists(LINES, max_size=5), st.data())
-def test_events_do_not_depend_on_how_their_bytes_arrive(events: list[list[str]], data: st.DataObject) -> None:
+def test_events_do_not_depend_on_how_their_bytes_arrive(
+    events: list[list[str]], data: st.DataObject
+) -> None:
     end = data.draw(st.sampled_from(["\n", "\r\n", "\r"]))
-    body = "".join("".join(f"data: {line}{end}" for line in lines) + end for lines in events).encode()
+    body = "".join(
+        "".join(f"data: {line}{end}" for line in lines) + end for lines in events
+    ).encode()
     cuts = sorted(data.draw(st.lists(st.integers(0, len(body)))))
     reader = EventReader()
 

@@ -92,8 +92,13 @@ ALWAYS = [
 
 @pytest.mark.parametrize("url", PRIVATE + ALWAYS)
 async def test_no_spelling_reaches_a_private_address(url: str) -> None:
-    async with serving(lambda request: answer(200, '"reached"')) as server, running(allow_private=False) as runner:
-        error = await runner.error("http", {"url": url.replace("PORT", server.url.rsplit(":", 1)[1]), "timeout": 5})
+    async with (
+        serving(lambda request: answer(200, '"reached"')) as server,
+        running(allow_private=False) as runner,
+    ):
+        error = await runner.error(
+            "http", {"url": url.replace("PORT", server.url.rsplit(":", 1)[1]), "timeout": 5}
+        )
 
     assert server.connections == 0
     # Some spellings are not valid URLs or host names; the others are recognized as private.
@@ -107,11 +112,16 @@ async def test_no_setting_permits_metadata_addresses(url: str) -> None:
     async with running(allow_private=True) as runner:
         error = await runner.error("http", {"url": url, "timeout": 5})
 
-    assert error.type in {"address_refused", "params_invalid"} or "cannot be resolved" in error.message
+    assert (
+        error.type in {"address_refused", "params_invalid"} or "cannot be resolved" in error.message
+    )
 
 
 async def test_a_redirect_to_a_private_address_is_rejected() -> None:
-    async with serving(lambda request: answer(302, location="http://169.254.169.254/")) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(302, location="http://169.254.169.254/")) as server,
+        running() as runner,
+    ):
         error = await runner.error("http", {"url": server.url})
 
     assert (error.type, error.retryable) == ("address_refused", False)
@@ -144,12 +154,16 @@ async def test_a_host_name_is_resolved_only_once(monkeypatch: pytest.MonkeyPatch
     assert server.requests[0].headers["host"] == f"rebinding.test:{port}"
 
 
-@pytest.mark.parametrize("text", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"])
+@pytest.mark.parametrize(
+    "text", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::8.8.8.8", "::ffff:8.8.8.8"]
+)
 def test_public_addresses_may_be_reached(text: str) -> None:
     assert refusal(ipaddress.ip_address(text), allow_private=False) is None
 
 
-@pytest.mark.parametrize("text", ["127.0.0.1", "::1", "10.1.2.3", "192.168.1.1", "fd00::1", "100.64.0.1"])
+@pytest.mark.parametrize(
+    "text", ["127.0.0.1", "::1", "10.1.2.3", "192.168.1.1", "fd00::1", "100.64.0.1"]
+)
 def test_private_addresses_may_be_reached_when_allowed(text: str) -> None:
     assert refusal(ipaddress.ip_address(text), allow_private=False) is not None
     assert refusal(ipaddress.ip_address(text), allow_private=True) is None
@@ -164,7 +178,9 @@ def resolve_to(monkeypatch: pytest.MonkeyPatch, addresses: list[str]) -> list[st
         resolved.append(host)
         if not str(host).endswith(".test"):
             return await genuine(host, port, **rest)
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+        return [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses
+        ]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", getaddrinfo)
     return resolved

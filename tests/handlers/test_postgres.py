@@ -64,9 +64,9 @@ async def test_a_query_returns_its_rows_and_their_number(database: Database) -> 
 async def test_params_are_bound_by_number(database: Database) -> None:
     hostile = "'; drop table users; --"
 
-    assert (await database.query("select $1::text as a, $2::int + 1 as b", [hostile, 1]))["rows"] == [
-        {"a": hostile, "b": 2}
-    ]
+    assert (await database.query("select $1::text as a, $2::int + 1 as b", [hostile, 1]))[
+        "rows"
+    ] == [{"a": hostile, "b": 2}]
 
 
 async def test_params_are_bound_by_name(database: Database) -> None:
@@ -105,7 +105,9 @@ async def test_params_are_bound_by_name(database: Database) -> None:
         ("int", None, None),
     ],
 )
-async def test_values_survive_a_round_trip(database: Database, kind: str, given: object, returned: object) -> None:
+async def test_values_survive_a_round_trip(
+    database: Database, kind: str, given: object, returned: object
+) -> None:
     assert (await database.query(f"select $1::{kind} as x", [given]))["rows"] == [{"x": returned}]
 
 
@@ -117,20 +119,31 @@ async def test_values_survive_a_round_trip(database: Database, kind: str, given:
         ("1.0::float4", 1.0),
         ("1.10::numeric", "1.10"),
         ("array[1.5::numeric]", ["1.5"]),
-        ("'{\"big\": 123456789012345678901234567890}'::jsonb", {"big": "123456789012345678901234567890"}),
+        (
+            "'{\"big\": 123456789012345678901234567890}'::jsonb",
+            {"big": "123456789012345678901234567890"},
+        ),
         ("'{\"huge\": 1e400}'::json", '{"huge": 1e400}'),
         ("null", None),
     ],
 )
-async def test_results_are_converted_to_json(database: Database, expression: str, returned: object) -> None:
+async def test_results_are_converted_to_json(
+    database: Database, expression: str, returned: object
+) -> None:
     assert (await database.query(f"select {expression} as x"))["rows"] == [{"x": returned}]
 
 
 async def test_a_statement_without_a_result_returns_the_affected_rows(database: Database) -> None:
     await database.query("create table t (n int)")
 
-    assert await database.query("insert into t select generate_series(1, 5)") == {"rows": [], "row_count": 5}
-    assert await database.query("update t set n = 0 where n > $1", [3]) == {"rows": [], "row_count": 2}
+    assert await database.query("insert into t select generate_series(1, 5)") == {
+        "rows": [],
+        "row_count": 5,
+    }
+    assert await database.query("update t set n = 0 where n > $1", [3]) == {
+        "rows": [],
+        "row_count": 2,
+    }
 
 
 async def test_a_statement_with_returning_takes_effect(database: Database) -> None:
@@ -157,10 +170,14 @@ async def test_a_statement_that_cannot_run_in_a_transaction_runs(database: Datab
     assert await database.query("vacuum") == {"rows": [], "row_count": 0}
 
 
-async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(database: Database) -> None:
+async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(
+    database: Database,
+) -> None:
     await database.query("create table t (n int)")
 
-    error = await database.error("insert into t select generate_series(1, 4) returning n", rows_max=3)
+    error = await database.error(
+        "insert into t select generate_series(1, 4) returning n", rows_max=3
+    )
 
     assert (error.type, error.retryable) == ("result_too_large", False)
     assert "more than 3 rows" in error.message
@@ -168,7 +185,9 @@ async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(databa
 
 
 async def test_as_many_rows_as_allowed_are_fine(database: Database) -> None:
-    assert (await database.query("select generate_series(1, 1200) as n", rows_max=1200))["row_count"] == 1200
+    assert (await database.query("select generate_series(1, 1200) as n", rows_max=1200))[
+        "row_count"
+    ] == 1200
 
 
 async def test_two_columns_of_one_name_are_rejected(database: Database) -> None:
@@ -187,7 +206,9 @@ async def test_two_columns_of_one_name_are_rejected(database: Database) -> None:
         ("", [], "a query must have 1 to"),
     ],
 )
-async def test_params_that_do_not_match_are_rejected(database: Database, query: str, params: Any, said: str) -> None:
+async def test_params_that_do_not_match_are_rejected(
+    database: Database, query: str, params: Any, said: str
+) -> None:
     error = await database.error(query, params)
 
     assert (error.type, error.retryable) == ("params_invalid", False)
@@ -220,7 +241,9 @@ async def test_a_query_that_takes_too_long_is_stopped_on_the_server(database: Da
 
 
 async def test_the_timeout_of_the_node_stops_the_query_on_the_server(database: Database) -> None:
-    error = await database.runner.error("postgres", {"query": "select pg_sleep(60)"}, timeout_seconds=0.3)
+    error = await database.runner.error(
+        "postgres", {"query": "select pg_sleep(60)"}, timeout_seconds=0.3
+    )
 
     assert error.type in ("timeout", "query_canceled")
     await database.until(ACTIVE, 0)
@@ -237,7 +260,9 @@ async def test_a_cancelled_query_is_stopped_on_the_server(database: Database) ->
 
 
 async def test_a_server_that_is_down_is_retryable(tmp_path: Path) -> None:
-    connections = Connections({"main_db": f"postgresql://me:hush-hush@127.0.0.1:{free_port()}/x"}, Folder(tmp_path))
+    connections = Connections(
+        {"main_db": f"postgresql://me:hush-hush@127.0.0.1:{free_port()}/x"}, Folder(tmp_path)
+    )
     async with running(connections=connections) as runner:
         error = await runner.error("postgres", {"query": "select 1"})
     await connections.aclose()
@@ -254,11 +279,18 @@ async def test_an_unknown_connection_is_rejected_with_the_known_ones(database: D
 
 
 async def test_query_and_sql_are_the_same_and_exclude_each_other(database: Database) -> None:
-    assert (await database.runner.output("postgres", {"sql": "select 1 as n"}))["rows"] == [{"n": 1}]
-    assert "exactly one of 'query' and 'sql'" in (await database.error("select 1", sql="select 2")).message
+    assert (await database.runner.output("postgres", {"sql": "select 1 as n"}))["rows"] == [
+        {"n": 1}
+    ]
+    assert (
+        "exactly one of 'query' and 'sql'"
+        in (await database.error("select 1", sql="select 2")).message
+    )
 
 
 async def test_a_sessions_settings_do_not_reach_the_next_query(database: Database) -> None:
     await database.query("set search_path = nowhere", timeout=5)
 
-    assert (await database.query("select current_setting('search_path') as path"))["rows"] != [{"path": "nowhere"}]
+    assert (await database.query("select current_setting('search_path') as path"))["rows"] != [
+        {"path": "nowhere"}
+    ]

@@ -7,7 +7,11 @@ from handler_harness import running
 async def test_main_gets_the_other_params_and_its_result_is_the_output() -> None:
     code = "def main(user, extra=1): return {**user, 'seen': True, 'extra': extra}"
     async with running() as runner:
-        assert await runner.output("python", {"code": code, "user": {"id": 7}}) == {"id": 7, "seen": True, "extra": 1}
+        assert await runner.output("python", {"code": code, "user": {"id": 7}}) == {
+            "id": 7,
+            "seen": True,
+            "extra": 1,
+        }
 
 
 async def test_main_may_be_async_and_may_take_the_context() -> None:
@@ -26,10 +30,14 @@ async def test_a_function_of_a_module_can_be_called() -> None:
 async def test_output_of_the_code_is_logged() -> None:
     async with running() as runner:
         await runner.output(
-            "python", {"code": "import sys\ndef main():\n print('out')\n print('err', file=sys.stderr)"}
+            "python",
+            {"code": "import sys\ndef main():\n print('out')\n print('err', file=sys.stderr)"},
         )
 
-    assert {(line.level, line.message) for line in runner.lines} == {("info", "out"), ("error", "err")}
+    assert {(line.level, line.message) for line in runner.lines} == {
+        ("info", "out"),
+        ("error", "err"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -48,7 +56,9 @@ async def test_output_of_the_code_is_logged() -> None:
         ({"call": "textwrap"}, "params_invalid", "module:function"),
     ],
 )
-async def test_code_that_cannot_run_fails_permanently(params: dict[str, str], type_: str, words: str) -> None:
+async def test_code_that_cannot_run_fails_permanently(
+    params: dict[str, str], type_: str, words: str
+) -> None:
     async with running() as runner:
         error = await runner.error("python", params)
 
@@ -67,7 +77,9 @@ async def test_an_exception_is_shown_with_its_line() -> None:
 
 async def test_code_that_never_ends_is_killed() -> None:
     async with running() as runner:
-        error = await runner.error("python", {"code": "def main():\n    while True: pass"}, timeout_seconds=0.5)
+        error = await runner.error(
+            "python", {"code": "def main():\n    while True: pass"}, timeout_seconds=0.5
+        )
 
     assert error.type == "timeout"
 
@@ -75,4 +87,7 @@ async def test_code_that_never_ends_is_killed() -> None:
 async def test_one_nodes_names_do_not_reach_the_next() -> None:
     async with running() as runner:
         await runner.output("python", {"code": "leak = 1\ndef main(): return 1"})
-        assert await runner.output("python", {"code": "def main(): return 'leak' in globals()"}) is False
+        assert (
+            await runner.output("python", {"code": "def main(): return 'leak' in globals()"})
+            is False
+        )

@@ -30,7 +30,10 @@ async def test_a_commands_output_and_exit_code_are_returned() -> None:
         output = await runner.output("shell", {"command": ["sh", "-c", "echo out; echo err >&2"]})
 
     assert output == {"exit_code": 0, "stdout": "out\n", "stderr": "err\n"}
-    assert {(line.level, line.message) for line in runner.lines} == {("info", "out"), ("error", "err")}
+    assert {(line.level, line.message) for line in runner.lines} == {
+        ("info", "out"),
+        ("error", "err"),
+    }
 
 
 async def test_arguments_are_not_interpreted_by_a_shell() -> None:
@@ -42,7 +45,11 @@ async def test_arguments_are_not_interpreted_by_a_shell() -> None:
 
 async def test_input_environment_and_folder_reach_the_command(tmp_path: Path) -> None:
     async with running() as runner:
-        params = {"command": ["sh", "-c", "cat; echo $NAME; pwd"], "stdin": "in\n", "env": {"NAME": "v"}}
+        params = {
+            "command": ["sh", "-c", "cat; echo $NAME; pwd"],
+            "stdin": "in\n",
+            "env": {"NAME": "v"},
+        }
         output = await runner.output("shell", {**params, "cwd": str(tmp_path)})
 
     assert output["stdout"].splitlines() == ["in", "v", str(tmp_path)]
@@ -59,7 +66,9 @@ async def test_a_command_sees_only_the_allowed_environment(monkeypatch: pytest.M
 
 async def test_unread_input_is_not_an_error() -> None:
     async with running() as runner:
-        assert (await runner.output("shell", {"command": ["true"], "stdin": "x" * 1_000_000}))["exit_code"] == 0
+        assert (await runner.output("shell", {"command": ["true"], "stdin": "x" * 1_000_000}))[
+            "exit_code"
+        ] == 0
 
 
 async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
@@ -72,7 +81,9 @@ async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
 
 async def test_exit_codes_may_be_declared_as_success() -> None:
     async with running() as runner:
-        output = await runner.output("shell", {"command": ["sh", "-c", "exit 3"], "exit_codes": [0, 3]})
+        output = await runner.output(
+            "shell", {"command": ["sh", "-c", "exit 3"], "exit_codes": [0, 3]}
+        )
 
     assert output["exit_code"] == 3
 
@@ -88,7 +99,9 @@ async def test_exit_codes_may_be_declared_as_success() -> None:
         ({"command": ["."]}, "command_unusable", "."),
     ],
 )
-async def test_a_command_that_cannot_start_fails_permanently(params: object, type_: str, words: str) -> None:
+async def test_a_command_that_cannot_start_fails_permanently(
+    params: object, type_: str, words: str
+) -> None:
     async with running() as runner:
         error = await runner.error("shell", params)
 
@@ -110,7 +123,9 @@ async def test_output_is_limited_to_its_end() -> None:
 async def test_a_command_that_times_out_is_killed_with_its_process_group() -> None:
     async with running() as runner:
         began = time.monotonic()
-        task = await runner.publish("shell", {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}, timeout_seconds=0.5)
+        task = await runner.publish(
+            "shell", {"command": ["sh", "-c", "sleep 60 & echo $!; wait"]}, timeout_seconds=0.5
+        )
         pid = int(await runner.logged(""))
         finished = await runner.finished(task)
         await exited(pid)
@@ -175,7 +190,9 @@ async def test_all_commands_end_with_a_killed_worker(tmp_path: Path) -> None:
         asyncio.run(main())
         """)
     )
-    process = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), stdout=asyncio.subprocess.PIPE
+    )
     assert process.stdout is not None
     pid = int(await process.stdout.readline())
     assert is_alive(pid)

@@ -39,7 +39,9 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def test_a_query_returns_its_rows_and_their_number(database: Database) -> None:
-    assert await database.query("select 1 as n, 'x' as t, null as z, 1.5 as f, x'00ff' as b, 9e999 as i") == {
+    assert await database.query(
+        "select 1 as n, 'x' as t, null as z, 1.5 as f, x'00ff' as b, 9e999 as i"
+    ) == {
         "rows": [{"n": 1, "t": "x", "z": None, "f": 1.5, "b": "\\x00ff", "i": "Infinity"}],
         "row_count": 1,
     }
@@ -64,13 +66,18 @@ async def test_params_are_bound(database: Database, query: str, params: Any) -> 
 async def test_a_statement_without_a_result_returns_the_affected_rows(database: Database) -> None:
     await database.query("create table t (n integer)")
 
-    assert await database.query("insert into t values (1), (2), (?)", [3]) == {"rows": [], "row_count": 3}
+    assert await database.query("insert into t values (1), (2), (?)", [3]) == {
+        "rows": [],
+        "row_count": 3,
+    }
     assert await database.query("delete from t where n > 1") == {"rows": [], "row_count": 2}
     assert (await database.query("select n from t"))["rows"] == [{"n": 1}]
 
 
 async def test_several_statements_take_effect_together_or_not_at_all(database: Database) -> None:
-    await database.query("create table t (n integer); insert into t values (1); select * from t, t as u;")
+    await database.query(
+        "create table t (n integer); insert into t values (1); select * from t, t as u;"
+    )
 
     error = await database.error("insert into t values (2); insert into absent values (3)")
 
@@ -85,7 +92,9 @@ async def test_several_statements_with_params_are_rejected(database: Database) -
 
 
 async def test_a_final_semicolon_and_comments_are_not_statements(database: Database) -> None:
-    assert (await database.query("-- one\nselect ? as n; -- two\n /* three */ ", [1]))["rows"] == [{"n": 1}]
+    assert (await database.query("-- one\nselect ? as n; -- two\n /* three */ ", [1]))["rows"] == [
+        {"n": 1}
+    ]
 
 
 async def test_a_query_may_contain_its_own_transaction(database: Database) -> None:
@@ -101,7 +110,9 @@ async def test_an_open_transaction_is_rolled_back(database: Database) -> None:
     assert (await database.query("select n from t"))["rows"] == []
 
 
-async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(database: Database) -> None:
+async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(
+    database: Database,
+) -> None:
     await database.query("create table t (n integer)")
 
     error = await database.error("insert into t values (1), (2), (3) returning n", rows_max=2)
@@ -119,7 +130,9 @@ async def test_more_rows_than_allowed_are_an_error_and_undo_the_statement(databa
         ("select 1 as n, 2 as n", [], "duplicate column in the result: 'n'"),
     ],
 )
-async def test_params_that_do_not_match_are_rejected(database: Database, query: str, params: Any, said: str) -> None:
+async def test_params_that_do_not_match_are_rejected(
+    database: Database, query: str, params: Any, said: str
+) -> None:
     error = await database.error(query, params)
 
     assert (error.type, error.retryable) == ("params_invalid", False)
@@ -127,9 +140,12 @@ async def test_params_that_do_not_match_are_rejected(database: Database, query: 
 
 
 @pytest.mark.parametrize(
-    ("query", "said"), [("selec 1", "syntax error"), ("select * from absent", "no such table: absent")]
+    ("query", "said"),
+    [("selec 1", "syntax error"), ("select * from absent", "no such table: absent")],
 )
-async def test_errors_of_sqlite_statements_are_permanent(database: Database, query: str, said: str) -> None:
+async def test_errors_of_sqlite_statements_are_permanent(
+    database: Database, query: str, said: str
+) -> None:
     error = await database.error(query)
 
     assert (error.type, error.retryable) == ("query_refused", False)
@@ -137,7 +153,9 @@ async def test_errors_of_sqlite_statements_are_permanent(database: Database, que
 
 
 @pytest.mark.parametrize("statement", ["attach '{}' as other", "vacuum into '{}'"])
-async def test_a_query_cannot_attach_other_files(database: Database, tmp_path: Path, statement: str) -> None:
+async def test_a_query_cannot_attach_other_files(
+    database: Database, tmp_path: Path, statement: str
+) -> None:
     error = await database.error(statement.format(tmp_path / "other.db"))
 
     assert error.type == "query_refused"
@@ -160,7 +178,9 @@ async def test_the_timeout_of_the_node_stops_the_query(database: Database) -> No
     assert error.type in ("timeout", "query_canceled")
 
 
-async def test_a_lock_held_by_another_process_is_retryable(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_held_by_another_process_is_retryable(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.connections.sqlite.BUSY_SECONDS_MAX", 0.1)
     await database.query("create table t (n integer)")
     other = apsw.Connection(str(database.path))

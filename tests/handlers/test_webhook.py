@@ -30,7 +30,10 @@ def verified(request: Request, key: str = KEY) -> Any:
 
 async def test_the_signature_passes_the_reference_library() -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
-        await runner.run("webhook", {"url": server.url, "type": "user.made", "data": {"é": 1}, "secret": "HOOK_KEY"})
+        await runner.run(
+            "webhook",
+            {"url": server.url, "type": "user.made", "data": {"é": 1}, "secret": "HOOK_KEY"},
+        )
 
     body = verified(server.requests[0])
     assert (body["type"], body["data"]) == ("user.made", {"é": 1})
@@ -39,7 +42,9 @@ async def test_the_signature_passes_the_reference_library() -> None:
 
 async def test_a_payload_is_sent_unchanged() -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
-        await runner.run("webhook", {"url": server.url, "payload": {"own": [1]}, "secret": "hook_key"})
+        await runner.run(
+            "webhook", {"url": server.url, "payload": {"own": [1]}, "secret": "hook_key"}
+        )
 
     assert verified(server.requests[0]) == {"own": [1]}
 
@@ -61,13 +66,24 @@ async def test_the_fourth_attempt_reaches_a_receiver_that_failed_three_times() -
     params = {"data": {"n": 1}, "secret": "hook_key"}
     async with serving(failing_three_times) as server, running(secrets=SECRETS) as runner:
         attempts = [
-            await runner.run("webhook", {"url": server.url, **params}, attempt=attempt, idempotency_key="j1_n")
+            await runner.run(
+                "webhook", {"url": server.url, **params}, attempt=attempt, idempotency_key="j1_n"
+            )
             for attempt in range(1, 5)
         ]
 
     assert [reported(attempt).status for attempt in attempts] == [500, 503, 429, 204]
-    assert [isinstance(attempt.outcome, Succeeded) for attempt in attempts] == [False, False, False, True]
-    assert all(attempt.outcome.error.retryable for attempt in attempts if isinstance(attempt.outcome, Failed))
+    assert [isinstance(attempt.outcome, Succeeded) for attempt in attempts] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert all(
+        attempt.outcome.error.retryable
+        for attempt in attempts
+        if isinstance(attempt.outcome, Failed)
+    )
     assert {request.headers["webhook-id"] for request in server.requests} == {"msg_j1_n"}
     assert all(verified(request) for request in server.requests)
 
@@ -77,7 +93,9 @@ async def test_an_attempt_is_reported_without_secrets() -> None:
         return answer(400, "no " + "x" * 2_000, "text/plain")
 
     async with serving(refusing) as server, running(secrets=SECRETS) as runner:
-        finished = await runner.run("webhook", {"url": f"{server.url}/in?token=hidden", "secret": "hook_key"})
+        finished = await runner.run(
+            "webhook", {"url": f"{server.url}/in?token=hidden", "secret": "hook_key"}
+        )
 
     delivery = reported(finished)
     assert (delivery.url, delivery.status) == (f"{server.url}/in", 400)
@@ -113,7 +131,10 @@ async def test_a_slow_receiver_times_out() -> None:
 
 
 async def test_a_redirect_is_not_a_delivery() -> None:
-    async with serving(lambda request: answer(302, location="/elsewhere")) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(302, location="/elsewhere")) as server,
+        running() as runner,
+    ):
         error = await runner.error("webhook", {"url": server.url})
 
     assert (error.status, error.retryable, len(server.requests)) == (302, False, 1)
@@ -127,7 +148,8 @@ async def test_retry_after_of_a_server_is_respected() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://127.0.0.1:1/", "http://[::ffff:169.254.169.254]/", "http://localhost/", "ftp://x/"]
+    "url",
+    ["http://127.0.0.1:1/", "http://[::ffff:169.254.169.254]/", "http://localhost/", "ftp://x/"],
 )
 async def test_hooks_have_the_address_rules_of_http_nodes(url: str) -> None:
     async with running(allow_private=False) as runner:
@@ -136,8 +158,12 @@ async def test_hooks_have_the_address_rules_of_http_nodes(url: str) -> None:
     assert not error.retryable
 
 
-@pytest.mark.parametrize(("name", "kind"), [("hook_kye", "secret_unknown"), ("broken", "FatalError")])
-async def test_a_secret_that_cannot_be_used_fails_the_attempt_permanently(name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("hook_kye", "secret_unknown"), ("broken", "FatalError")]
+)
+async def test_a_secret_that_cannot_be_used_fails_the_attempt_permanently(
+    name: str, kind: str
+) -> None:
     async with serving(lambda request: answer(200)) as server, running(secrets=SECRETS) as runner:
         error = await runner.error("webhook", {"url": server.url, "secret": name})
 
@@ -180,7 +206,10 @@ async def test_a_response_may_deny_the_run(body: str, refusal: str | None) -> No
 
 
 async def test_a_long_response_is_truncated() -> None:
-    async with serving(lambda request: answer(200, json.dumps(["x" * 100_000]))) as server, running() as runner:
+    async with (
+        serving(lambda request: answer(200, json.dumps(["x" * 100_000]))) as server,
+        running() as runner,
+    ):
         output = await runner.output("webhook", {"url": server.url})
 
     assert len(output["response"]) == 1_000

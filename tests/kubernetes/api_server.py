@@ -84,7 +84,9 @@ class ApiServer:
     def log(self, pod: str) -> Log:
         return self._logs.setdefault(pod, Log())
 
-    def fail(self, method: str, path: str, status: int | None, times: int = 1, **headers: str) -> None:
+    def fail(
+        self, method: str, path: str, status: int | None, times: int = 1, **headers: str
+    ) -> None:
         """Fail the next requests whose path contains a text."""
         self._faults += [(method, path, Fault(status, headers))] * times
 
@@ -129,7 +131,9 @@ class ApiServer:
             self._connections.discard(writer)
             writer.close()
 
-    async def _answer(self, call: Call, headers: dict[str, str], writer: asyncio.StreamWriter) -> None:
+    async def _answer(
+        self, call: Call, headers: dict[str, str], writer: asyncio.StreamWriter
+    ) -> None:
         fault = self._take_fault(call)
         if fault is not None and fault.status is not None:
             refused = Refused(fault.status, "Fault", "injected fault")
@@ -163,19 +167,31 @@ class ApiServer:
                 return 201, self.objects.create(kind, namespace, body)
             case "GET", None:
                 items = self.objects.select(kind, namespace, call.query.get("labelSelector", ""))
-                return 200, {"metadata": {"resourceVersion": str(self.objects.version)}, "items": items}
+                return 200, {
+                    "metadata": {"resourceVersion": str(self.objects.version)},
+                    "items": items,
+                }
             case "GET", _:
                 return 200, self.objects.get(kind, namespace, name)
             case "PATCH", _:
-                stored = self.objects.patch(kind, namespace, name, body, status=found["sub"] == "status")
+                stored = self.objects.patch(
+                    kind, namespace, name, body, status=found["sub"] == "status"
+                )
                 statuses = stored["status"].get("containerStatuses") or [{}]
-                if "terminated" in (statuses[0].get("state") or {}) or stored["status"].get("phase") == "Failed":
+                if (
+                    "terminated" in (statuses[0].get("state") or {})
+                    or stored["status"].get("phase") == "Failed"
+                ):
                     self.log(name).end()
                 return 200, stored
             case "DELETE", _:
                 self.log(name).end()
                 return 200, self.objects.delete(kind, namespace, name, body)
-        raise Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        raise Refused(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
 
     async def _send_watch(self, call: Call, place: str, writer: asyncio.StreamWriter) -> None:
         self._streams[writer] = "watch"
@@ -185,12 +201,18 @@ class ApiServer:
         await _begin(writer, "application/json")
         while loop.time() < until:
             if since < self.objects.oldest:
-                expired = Refused(410, "Expired", f"too old resource version: {since} ({self.objects.oldest})")
+                expired = Refused(
+                    410, "Expired", f"too old resource version: {since} ({self.objects.oldest})"
+                )
                 await _send_part(writer, {"type": "ERROR", "object": _status(expired)})
                 break
             changed = self.objects.changed
             for version, event, where, stored in list(self.objects.history):
-                if version > since and where == place and matches(stored, call.query.get("labelSelector", "")):
+                if (
+                    version > since
+                    and where == place
+                    and matches(stored, call.query.get("labelSelector", ""))
+                ):
                     await _send_part(writer, {"type": event, "object": stored})
                 since = max(since, version)
             with suppress(TimeoutError):
@@ -199,12 +221,19 @@ class ApiServer:
         await _finish(writer)
         self._streams.pop(writer, None)
 
-    async def _send_log(self, call: Call, namespace: str, name: str, writer: asyncio.StreamWriter) -> None:
+    async def _send_log(
+        self, call: Call, namespace: str, name: str, writer: asyncio.StreamWriter
+    ) -> None:
         pod = self.objects.get("pods", namespace, name)
-        states = {one["name"]: one.get("state") or {} for one in pod["status"].get("containerStatuses") or []}
+        states = {
+            one["name"]: one.get("state") or {}
+            for one in pod["status"].get("containerStatuses") or []
+        }
         container = call.query.get("container", "")
         if not {"running", "terminated"} & set(states.get(container, {})):
-            raise Refused(400, "BadRequest", f'container "{container}" in pod "{name}" is waiting to start')
+            raise Refused(
+                400, "BadRequest", f'container "{container}" in pod "{name}" is waiting to start'
+            )
         self._streams[writer] = "log"
         log, error_message = self.log(name), 0
         if "tailLines" in call.query:
@@ -216,7 +245,9 @@ class ApiServer:
                 error_message += 1
                 if at[:19] < call.query.get("sinceTime", "")[:19]:
                     continue
-                await _send_part(writer, f"{at} {line}\n" if call.query.get("timestamps") else f"{line}\n")
+                await _send_part(
+                    writer, f"{at} {line}\n" if call.query.get("timestamps") else f"{line}\n"
+                )
             if log.over or call.query.get("follow") != "true":
                 break
             await changed.wait()
@@ -250,7 +281,9 @@ async def _send(writer: asyncio.StreamWriter, code: int, answer: Object, **heade
 
 
 async def _begin(writer: asyncio.StreamWriter, kind: str) -> None:
-    writer.write(f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode())
+    writer.write(
+        f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    )
     await writer.drain()
 
 
@@ -283,7 +316,12 @@ def write_kubeconfig(path: Path, url: str, token: str, namespace: str, **cluster
         "kind": "Config",
         "clusters": [{"name": "test", "cluster": {"server": url, **cluster}}],
         "users": [{"name": "tester", "user": {"token": token}}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "tester", "namespace": namespace}}],
+        "contexts": [
+            {
+                "name": "test",
+                "context": {"cluster": "test", "user": "tester", "namespace": namespace},
+            }
+        ],
         "current-context": "test",
     }
     path.write_bytes(msgspec.json.encode(document))

@@ -44,12 +44,15 @@ class Cluster:
         await self._until(
             self.jobs,
             lambda jobs: any(
-                job["metadata"]["name"] == name and job["metadata"].get("deletionTimestamp") for job in jobs
+                job["metadata"]["name"] == name and job["metadata"].get("deletionTimestamp")
+                for job in jobs
             ),
         )
 
     async def annotate(self, name: str, annotations: dict[str, str]) -> None:
-        await self._request("PATCH", f"{self._jobs}/{name}", {"metadata": {"annotations": annotations}})
+        await self._request(
+            "PATCH", f"{self._jobs}/{name}", {"metadata": {"annotations": annotations}}
+        )
 
     async def jobs_of(self, count: int) -> list[Object]:
         """Wait for a number of Jobs and return them."""
@@ -97,7 +100,12 @@ class Cluster:
         await self._report(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
 
     async def end(
-        self, pod: Object, code: int = 0, reason: str | None = None, message: str = "", job: Object | None = None
+        self,
+        pod: Object,
+        code: int = 0,
+        reason: str | None = None,
+        message: str = "",
+        job: Object | None = None,
     ) -> None:
         """Report that the container has ended, and update the Job."""
         reason = reason or ("Completed" if code == 0 else "Error")
@@ -108,23 +116,40 @@ class Cluster:
             "startedAt": now(),
             "finishedAt": now(),
         }
-        await self._report(pod, "Succeeded" if code == 0 else "Failed", {"terminated": container_end})
-        await self._end_job("Complete" if code == 0 else "Failed", None if code == 0 else "BackoffLimitExceeded", job)
+        await self._report(
+            pod, "Succeeded" if code == 0 else "Failed", {"terminated": container_end}
+        )
+        await self._end_job(
+            "Complete" if code == 0 else "Failed",
+            None if code == 0 else "BackoffLimitExceeded",
+            job,
+        )
 
     async def end_first(self, pod: Object, code: int) -> None:
         """Report that the first container has ended while the others run."""
-        container_end = {"exitCode": code, "reason": "Completed", "startedAt": now(), "finishedAt": now()}
+        container_end = {
+            "exitCode": code,
+            "reason": "Completed",
+            "startedAt": now(),
+            "finishedAt": now(),
+        }
         await self._report(pod, "Running", {"terminated": container_end})
 
     async def evict(self, pod: Object) -> None:
         """Evict the pod, as a kubelet under memory pressure does."""
-        status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+        status = {
+            "phase": "Failed",
+            "reason": "Evicted",
+            "message": "The node was low on resource: memory.",
+        }
         await self._patch(pod, {"status": status})
         await self._end_job("Failed", "BackoffLimitExceeded")
 
     async def lose(self, pod: Object) -> None:
         """Delete the pod without a grace period."""
-        await self._request("DELETE", f"{self._pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0})
+        await self._request(
+            "DELETE", f"{self._pods}/{pod['metadata']['name']}", {"gracePeriodSeconds": 0}
+        )
 
     async def fail_job(self, reason: str) -> None:
         """Mark the Job as failed, as its controller does."""
@@ -132,12 +157,22 @@ class Cluster:
 
     async def collected(self) -> None:
         """Wait until all Jobs are being deleted, then delete their pods and remove their finalizers."""
-        jobs = await self._until(self.jobs, lambda jobs: all(job["metadata"].get("deletionTimestamp") for job in jobs))
+        jobs = await self._until(
+            self.jobs, lambda jobs: all(job["metadata"].get("deletionTimestamp") for job in jobs)
+        )
         for pod in await self.pods():
             await self.lose(pod)
         for job in jobs:
-            rest = [finalizer for finalizer in job["metadata"].get("finalizers") or [] if finalizer != FOREGROUND]
-            await self._request("PATCH", f"{self._jobs}/{job['metadata']['name']}", {"metadata": {"finalizers": rest}})
+            rest = [
+                finalizer
+                for finalizer in job["metadata"].get("finalizers") or []
+                if finalizer != FOREGROUND
+            ]
+            await self._request(
+                "PATCH",
+                f"{self._jobs}/{job['metadata']['name']}",
+                {"metadata": {"finalizers": rest}},
+            )
         assert await self.jobs() == []
 
     async def expire(self) -> None:
@@ -146,7 +181,9 @@ class Cluster:
             conditions = job["status"].get("conditions") or []
             if conditions and job["spec"].get("ttlSecondsAfterFinished") is not None:
                 name = job["metadata"]["name"]
-                await self._request("DELETE", f"{self._jobs}/{name}", {"propagationPolicy": "Background"})
+                await self._request(
+                    "DELETE", f"{self._jobs}/{name}", {"propagationPolicy": "Background"}
+                )
                 for pod in await self.pods():
                     await self.lose(pod)
 
@@ -158,23 +195,38 @@ class Cluster:
 
     async def _end_job(self, kind: str, reason: str | None, job: Object | None = None) -> None:
         job = job or (await self.jobs())[0]
-        condition = {"type": kind, "status": "True", "lastTransitionTime": now(), "lastProbeTime": now()}
+        condition = {
+            "type": kind,
+            "status": "True",
+            "lastTransitionTime": now(),
+            "lastProbeTime": now(),
+        }
         if reason is not None:
             condition |= {"reason": reason, "message": f"{reason} (Job controller)"}
         status: Object = {"conditions": [condition], "startTime": now()}
         if kind == "Complete":
             status |= {"succeeded": 1, "completionTime": now()}
-        await self._request("PATCH", f"{self._jobs}/{job['metadata']['name']}/status", {"status": status})
+        await self._request(
+            "PATCH", f"{self._jobs}/{job['metadata']['name']}/status", {"status": status}
+        )
 
     async def _report(self, pod: Object, phase: str, state: Object, *, ready: bool = False) -> None:
         first = pod["spec"]["containers"][0]
-        status = {"name": first["name"], "image": first["image"], "imageID": "", "restartCount": 0, "ready": ready}
+        status = {
+            "name": first["name"],
+            "image": first["image"],
+            "imageID": "",
+            "restartCount": 0,
+            "ready": ready,
+        }
         others = [
             {**status, "name": one["name"], "state": {"running": {"startedAt": now()}}}
             for one in pod["spec"]["containers"][1:]
         ]
         statuses = [{**status, "state": state}, *others]
-        await self._patch(pod, {"status": {"phase": phase, "containerStatuses": statuses, "startTime": now()}})
+        await self._patch(
+            pod, {"status": {"phase": phase, "containerStatuses": statuses, "startTime": now()}}
+        )
 
     async def _patch(self, pod: Object, change: Object) -> None:
         await self._request("PATCH", f"{self._pods}/{pod['metadata']['name']}/status", change)

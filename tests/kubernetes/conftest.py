@@ -47,10 +47,14 @@ async def simulated(server: ApiServer, folder: Path) -> AsyncIterator[Place]:
 @asynccontextmanager
 async def real(server: RealServer, folder: Path) -> AsyncIterator[Place]:
     headers = {"authorization": f"Bearer {server.token}"}
-    async with httpx2.AsyncClient(base_url=server.url, headers=headers, verify=False, timeout=30) as http:
+    async with httpx2.AsyncClient(
+        base_url=server.url, headers=headers, verify=False, timeout=30
+    ) as http:
         namespace = await new_namespace(http)
         trust = {"insecure-skip-tls-verify": True}
-        config = write_kubeconfig(folder / "kubeconfig", server.url, server.token, namespace, **trust)
+        config = write_kubeconfig(
+            folder / "kubeconfig", server.url, server.token, namespace, **trust
+        )
         yield Place(Cluster(http, namespace), _rules(config))
 
 
@@ -74,7 +78,10 @@ def real_server(server_folder: Path) -> Iterator[RealServer | None]:
 
 @pytest.fixture(params=["simulated", *(["real"] if ASSETS else [])])
 async def any_place(
-    request: pytest.FixtureRequest, server: ApiServer, real_server: RealServer | None, tmp_path: Path
+    request: pytest.FixtureRequest,
+    server: ApiServer,
+    real_server: RealServer | None,
+    tmp_path: Path,
 ) -> AsyncIterator[Place]:
     """A cluster with each available kind of API server."""
     wanted = real_server if request.param == "real" else None

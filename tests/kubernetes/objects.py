@@ -46,7 +46,9 @@ class Objects:
             raise Refused(404, "NotFound", f'{kind} "{name}" not found') from None
 
     def select(self, kind: str, namespace: str, selector: str) -> list[Object]:
-        held = [found for (k, n, _), found in sorted(self._held.items()) if (k, n) == (kind, namespace)]
+        held = [
+            found for (k, n, _), found in sorted(self._held.items()) if (k, n) == (kind, namespace)
+        ]
         return [found for found in held if matches(found, selector)]
 
     def create(self, kind: str, namespace: str, given: Object) -> Object:
@@ -58,7 +60,12 @@ class Objects:
         _check(kind, name, created)
         if (kind, namespace, name) in self._held:
             raise Refused(409, "AlreadyExists", f'{kind} "{name}" already exists')
-        meta |= {"namespace": namespace, "uid": str(uuid.uuid4()), "creationTimestamp": now(), "generation": 1}
+        meta |= {
+            "namespace": namespace,
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": now(),
+            "generation": 1,
+        }
         created["apiVersion"], created["kind"] = KINDS[kind]
         created["status"] = {"phase": "Pending"} if kind == "pods" else {}
         if kind == "jobs":
@@ -68,14 +75,20 @@ class Objects:
             template["labels"] = {**(template.get("labels") or {}), **labels}
         return self._put("ADDED", (kind, namespace, name), created)
 
-    def patch(self, kind: str, namespace: str, name: str, change: Object, *, status: bool) -> Object:
+    def patch(
+        self, kind: str, namespace: str, name: str, change: Object, *, status: bool
+    ) -> Object:
         held = copy.deepcopy(self.get(kind, namespace, name))
         if status:
             held["status"] = merged(held.get("status") or {}, change.get("status") or {})
         else:
             held = merged(held, {key: value for key, value in change.items() if key != "status"})
         key = (kind, namespace, name)
-        if held["metadata"].get("deletionTimestamp") and not held["metadata"].get("finalizers") and kind != "pods":
+        if (
+            held["metadata"].get("deletionTimestamp")
+            and not held["metadata"].get("finalizers")
+            and kind != "pods"
+        ):
             return self._remove(key, held)
         return self._put("MODIFIED", key, held)
 
@@ -84,10 +97,16 @@ class Objects:
         meta, key = held["metadata"], (kind, namespace, name)
         wanted = (options.get("preconditions") or {}).get("uid")
         if wanted is not None and wanted != meta["uid"]:
-            raise Refused(409, "Conflict", f"the UID in the precondition ({wanted}) is not the UID of {name}")
+            raise Refused(
+                409, "Conflict", f"the UID in the precondition ({wanted}) is not the UID of {name}"
+            )
         version = (options.get("preconditions") or {}).get("resourceVersion")
         if version is not None and version != meta["resourceVersion"]:
-            raise Refused(409, "Conflict", f"the ResourceVersion in the precondition ({version}) is not that of {name}")
+            raise Refused(
+                409,
+                "Conflict",
+                f"the ResourceVersion in the precondition ({version}) is not that of {name}",
+            )
         if kind == "pods":
             grace = options.get("gracePeriodSeconds", GRACE_SECONDS)
             if grace == 0 or not held["spec"].get("nodeName"):
@@ -98,7 +117,10 @@ class Objects:
             return self._remove(key, held)
         if meta.get("deletionTimestamp"):
             return held
-        meta |= {"deletionTimestamp": now(), "finalizers": [*(meta.get("finalizers") or []), FOREGROUND]}
+        meta |= {
+            "deletionTimestamp": now(),
+            "finalizers": [*(meta.get("finalizers") or []), FOREGROUND],
+        }
         return self._put("MODIFIED", key, held)
 
     def compact(self) -> None:
@@ -153,14 +175,18 @@ def merged(held: Object, change: Object) -> Object:
 def _check(kind: str, name: str, stored: Object) -> None:
     faults: list[str] = []
     if not NAME.fullmatch(name) or len(name) > (63 if kind == "jobs" else 253):
-        faults.append(f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain is needed')
+        faults.append(
+            f'metadata.name: Invalid value: "{name}": a lowercase RFC 1123 subdomain is needed'
+        )
     for label, value in (stored["metadata"].get("labels") or {}).items():
         if not LABEL_VALUE.fullmatch(value) or len(value) > 63:
             faults.append(f'metadata.labels: Invalid value: "{value}" of {label}')
     spec = stored.get("spec") or {}
     pod = ((spec.get("template") or {}).get("spec") or {}) if kind == "jobs" else spec
     if kind == "jobs" and pod.get("restartPolicy") not in ("Never", "OnFailure"):
-        faults.append('spec.template.spec.restartPolicy: Unsupported value: supported values: "OnFailure", "Never"')
+        faults.append(
+            'spec.template.spec.restartPolicy: Unsupported value: supported values: "OnFailure", "Never"'
+        )
     if not pod.get("containers"):
         faults.append("spec.template.spec.containers: Required value")
     for at, container in enumerate(pod.get("containers") or []):
@@ -171,6 +197,8 @@ def _check(kind: str, name: str, stored: Object) -> None:
         mounts = [mount["name"] for mount in container.get("volumeMounts") or []]
         faults += [f'{place}: Not found: "{name}"' for name in mounts if name not in known]
     volumes = [volume["name"] for volume in pod.get("volumes") or []]
-    faults += [f'spec.volumes: Invalid value: "{one}"' for one in volumes if not NAME.fullmatch(one)]
+    faults += [
+        f'spec.volumes: Invalid value: "{one}"' for one in volumes if not NAME.fullmatch(one)
+    ]
     if faults:
         raise Refused(422, "Invalid", f'{KINDS[kind][1]} "{name}" is invalid: {"; ".join(faults)}')

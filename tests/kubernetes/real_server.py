@@ -39,29 +39,44 @@ def start_real(programs: Path, folder: Path) -> RealServer:
     etcd_command += ["--listen-client-urls", etcd_url, "--advertise-client-urls", etcd_url]
     etcd_command += ["--listen-peer-urls", f"http://127.0.0.1:{free_port()}"]
     etcd = Server(
-        etcd_url, _spawn([*_ends_with_parent("TERM"), *etcd_command], folder / "etcd.log", None), signal.SIGTERM
+        etcd_url,
+        _spawn([*_ends_with_parent("TERM"), *etcd_command], folder / "etcd.log", None),
+        signal.SIGTERM,
     )
     (folder / "tokens.csv").write_text(f"{token},tester,tester,system:masters\n")
     key = folder / "accounts.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     url = f"https://127.0.0.1:{(port := free_port())}"
-    command = [str(programs / "kube-apiserver"), f"--etcd-servers={etcd_url}", f"--secure-port={port}"]
+    command = [
+        str(programs / "kube-apiserver"),
+        f"--etcd-servers={etcd_url}",
+        f"--secure-port={port}",
+    ]
     command += ["--bind-address=127.0.0.1", f"--cert-dir={folder / 'certificates'}"]
     command += [f"--token-auth-file={folder / 'tokens.csv'}", "--authorization-mode=RBAC"]
     command += [f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}"]
-    command += ["--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24"]
+    command += [
+        "--service-account-issuer=https://kubernetes.default.svc",
+        "--service-cluster-ip-range=10.0.0.0/24",
+    ]
     command += ["--disable-admission-plugins=ServiceAccount"]
     if _minor_version(programs) < TTL_BY_DEFAULT:
         # Otherwise the field is dropped silently, and finished Jobs remain.
         command += ["--feature-gates=TTLAfterFinished=true"]
-    api = Server(url, _spawn([*_ends_with_parent("TERM"), *command], folder / "api.log", None), signal.SIGTERM)
+    api = Server(
+        url,
+        _spawn([*_ends_with_parent("TERM"), *command], folder / "api.log", None),
+        signal.SIGTERM,
+    )
     server = RealServer(url, token, api, etcd)
     _wait_for(server, folder)
     return server
 
 
 def _minor_version(programs: Path) -> int:
-    said = subprocess.run([str(programs / "kube-apiserver"), "--version"], check=True, capture_output=True, text=True)
+    said = subprocess.run(
+        [str(programs / "kube-apiserver"), "--version"], check=True, capture_output=True, text=True
+    )
     return int(said.stdout.strip().rpartition("v")[2].split(".")[1])
 
 

@@ -36,7 +36,11 @@ def with_user(config: str | None, **user: Any) -> None:
 
 
 def plugin(version: str, code: str) -> dict[str, Any]:
-    return {"apiVersion": f"client.authentication.k8s.io/{version}", "command": sys.executable, "args": ["-c", code]}
+    return {
+        "apiVersion": f"client.authentication.k8s.io/{version}",
+        "command": sys.executable,
+        "args": ["-c", code],
+    }
 
 
 async def test_the_namespace_of_the_settings_overrides_that_of_the_context(place: Place) -> None:
@@ -57,7 +61,10 @@ async def test_a_wrong_token_is_rejected_permanently(place: Place) -> None:
 @pytest.mark.parametrize("version", ["v1beta1", "v1"])
 async def test_a_credential_plugin_provides_the_token(place: Place, version: str) -> None:
     said = {"kind": "ExecCredential", "status": {"token": TOKEN}}
-    with_user(place.rules.kubeconfig, exec=plugin(version, f"print('''{msgspec.json.encode(said).decode()}''')"))
+    with_user(
+        place.rules.kubeconfig,
+        exec=plugin(version, f"print('''{msgspec.json.encode(said).decode()}''')"),
+    )
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         await place.cluster.end(await place.cluster.started())
@@ -89,7 +96,9 @@ async def test_the_error_names_an_unknown_context(place: Place) -> None:
     assert "staging" in error.message
 
 
-async def test_an_unresolvable_server_is_retryable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unresolvable_server_is_retryable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
@@ -98,7 +107,9 @@ async def test_an_unresolvable_server_is_retryable(tmp_path: Path, monkeypatch: 
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
 
 
-async def test_without_the_client_the_error_names_the_extra(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_the_client_the_error_names_the_extra(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "lightkube.config.client_adapter", None)
 
     error = await error_with(place.rules)
@@ -110,7 +121,9 @@ async def test_without_the_client_the_error_names_the_extra(place: Place, monkey
 def test_the_kubernetes_client_is_not_imported_before_it_is_needed() -> None:
     code = "import sys, windlass.handlers as h; h.builtin_handlers(); print({'lightkube', 'httpx2'} & {*sys.modules})"
 
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
 
     assert said == "set()\n"
 
@@ -120,13 +133,17 @@ def certificate(folder: Path) -> ssl.SSLContext:
     key, authority = folder / "key.pem", folder / "ca.crt"
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(authority)], check=True, capture_output=True)
+    subprocess.run(
+        [*command, "-keyout", str(key), "-out", str(authority)], check=True, capture_output=True
+    )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(authority, key)
     return context
 
 
-def account(folder: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, token: str = TOKEN) -> str:
+def account(
+    folder: Path, server: ApiServer, monkeypatch: pytest.MonkeyPatch, token: str = TOKEN
+) -> str:
     (folder / "token").write_text(token)
     (folder / "namespace").write_text("shop\n")
     place = urlsplit(server.url)
@@ -148,7 +165,9 @@ async def test_a_worker_inside_the_cluster_uses_its_service_account(
     assert [call.path for call in server.calls] == ["/apis/batch/v1/namespaces/shop/jobs/none"]
 
 
-async def test_a_renewed_token_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_renewed_token_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(certificate(tmp_path)) as server:
         link = connect(KubernetesConfig(), account_folder=account(tmp_path, server, monkeypatch))
         api = KubernetesApi(link)

@@ -64,11 +64,17 @@ async def test_a_finished_job_is_removed_by_its_ttl(any_place: Place) -> None:
 async def test_the_job_has_labels_of_its_task_and_no_retries(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
-        await runner.publish("container", {**NODE, "labels": {"team": "data"}}, timeout_seconds=90.0)
+        await runner.publish(
+            "container", {**NODE, "labels": {"team": "data"}}, timeout_seconds=90.0
+        )
         job = await cluster.job()
 
     labels = job["metadata"]["labels"]
-    assert (labels["job-id"], labels["app.kubernetes.io/managed-by"], labels["team"]) == ("j1", "windlass", "data")
+    assert (labels["job-id"], labels["app.kubernetes.io/managed-by"], labels["team"]) == (
+        "j1",
+        "windlass",
+        "data",
+    )
     assert job["metadata"]["annotations"]["windlass/task"] == "j1/n[0]#1"
     assert job["spec"]["template"]["metadata"]["labels"].items() >= labels.items()
     spec = job["spec"]
@@ -81,7 +87,11 @@ async def test_the_allowed_fields_reach_the_pod(any_place: Place) -> None:
     params = {
         **NODE,
         "args": ["x"],
-        "env": {"PLAIN": "1", "KEY": {"secret": "keys", "key": "api"}, "URL": {"config_map": "urls", "key": "main"}},
+        "env": {
+            "PLAIN": "1",
+            "KEY": {"secret": "keys", "key": "api"},
+            "URL": {"config_map": "urls", "key": "main"},
+        },
         "env_from": [{"secret": "all", "prefix": "S_"}, {"config_map": "more", "optional": True}],
         "working_dir": "/data",
         "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
@@ -110,21 +120,33 @@ async def test_the_allowed_fields_reach_the_pod(any_place: Place) -> None:
     assert (env["PLAIN"], env["WINDLASS_JOB_ID"], env["WINDLASS_ATTEMPT"]) == ("1", "j1", "1")
     assert env["KEY"]["secretKeyRef"]["name"] == "keys"
     assert env["URL"]["configMapKeyRef"]["key"] == "main"
-    assert [set(source) - {"prefix"} for source in container["envFrom"]] == [{"secretRef"}, {"configMapRef"}]
+    assert [set(source) - {"prefix"} for source in container["envFrom"]] == [
+        {"secretRef"},
+        {"configMapRef"},
+    ]
     assert (container["workingDir"], container["args"], container["imagePullPolicy"]) == (
         "/data",
         ["x"],
         "IfNotPresent",
     )
     assert container["resources"]["limits"] == {"memory": "128Mi"}
-    assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/data", "/keys", "/conf", "/disk"]
+    assert [mount["mountPath"] for mount in container["volumeMounts"]] == [
+        "/data",
+        "/keys",
+        "/conf",
+        "/disk",
+    ]
     kinds = [set(volume) - {"name"} for volume in pod["volumes"]]
     assert kinds == [{"emptyDir"}, {"secret"}, {"configMap"}, {"persistentVolumeClaim"}]
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("runner", True)
     assert (pod["nodeSelector"], pod["tolerations"][0]["key"]) == ({"disk": "ssd"}, "gpu")
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     confined = container["securityContext"]
-    assert (confined["runAsUser"], confined["runAsNonRoot"], confined["allowPrivilegeEscalation"]) == (
+    assert (
+        confined["runAsUser"],
+        confined["runAsNonRoot"],
+        confined["allowPrivilegeEscalation"],
+    ) == (
         1000,
         True,
         False,
@@ -230,7 +252,9 @@ async def test_an_eviction_has_its_own_error_type(any_place: Place) -> None:
     assert "low on resource" in error.message
 
 
-async def test_a_pod_deleted_by_another_client_is_lost_and_its_job_removed(any_place: Place) -> None:
+async def test_a_pod_deleted_by_another_client_is_lost_and_its_job_removed(
+    any_place: Place,
+) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -384,7 +408,10 @@ async def test_a_job_of_another_owner_is_not_touched(any_place: Place) -> None:
         await runner.error_of(first)
         await cluster.collected()
     name = body["metadata"]["name"]
-    theirs = {"metadata": {"name": name}, "spec": {"template": {"spec": body["spec"]["template"]["spec"]}}}
+    theirs = {
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": body["spec"]["template"]["spec"]}},
+    }
     await cluster.put_job({"apiVersion": "batch/v1", "kind": "Job", **theirs})
     async with running(container=any_place.defaults) as runner:
         error = await runner.error("container", NODE)
@@ -398,7 +425,15 @@ async def test_each_attempt_has_its_own_job(any_place: Place) -> None:
     async with running(container=any_place.defaults) as runner:
         names: set[str] = set()
         for attempt, index in ((1, 0), (2, 0), (1, 1)):
-            task = Task(f"t{attempt}{index}", "job", "n", attempt, "container", msgspec.json.encode(NODE), index=index)
+            task = Task(
+                f"t{attempt}{index}",
+                "job",
+                "n",
+                attempt,
+                "container",
+                msgspec.json.encode(NODE),
+                index=index,
+            )
             await runner.broker.publish([task])
             names.add((await cluster.job())["metadata"]["name"])
             await cluster.end(await cluster.started())
@@ -456,11 +491,15 @@ async def test_a_container_has_started_when_its_pod_runs(any_place: Place) -> No
 async def test_many_containers_at_once_keep_apart(any_place: Place) -> None:
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as runner:
-        tasks = [await runner.publish("container", {**NODE, "env": {"N": str(at)}}) for at in range(8)]
+        tasks = [
+            await runner.publish("container", {**NODE, "env": {"N": str(at)}}) for at in range(8)
+        ]
         for job in await cluster.jobs_of(len(tasks)):
             pod = await cluster.make_pod(job)
             await cluster.start(pod)
-            number = next(one["value"] for one in pod["spec"]["containers"][0]["env"] if one["name"] == "N")
+            number = next(
+                one["value"] for one in pod["spec"]["containers"][0]["env"] if one["name"] == "N"
+            )
             await cluster.end(pod, message=f"[{number}]", job=job)
         outputs = [output_in(finished) for finished in await runner.finished_all(tasks)]
 

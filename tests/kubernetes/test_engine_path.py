@@ -32,12 +32,21 @@ def workflow(**node: Any) -> dict[str, Any]:
     return {"nodes": {"work": {"handler": "container", "params": NODE, **node}}}
 
 
-async def test_the_pod_of_a_killed_worker_is_adopted_by_another(any_place: Place, tmp_path: Path) -> None:
+async def test_the_pod_of_a_killed_worker_is_adopted_by_another(
+    any_place: Place, tmp_path: Path
+) -> None:
     cluster, handlers = any_place.cluster, handlers_of(any_place)
     async with opened(tmp_path) as store:
         process = Process(store, plan_from(workflow()), handlers=handlers)
         await process.engine.start()
-        doomed = Worker(process.broker, handlers, CLOCK, worker_id="doomed", random=Random(1), **worker_options())
+        doomed = Worker(
+            process.broker,
+            handlers,
+            CLOCK,
+            worker_id="doomed",
+            random=Random(1),
+            **worker_options(),
+        )
         dying = asyncio.create_task(doomed.run())
         job = await process.submit()
         pod = await cluster.started()
@@ -141,7 +150,9 @@ async def test_a_node_starts_when_its_pod_runs(any_place: Place, tmp_path: Path)
     assert container_end.state.status == "completed"
 
 
-async def test_a_restarted_run_adopts_its_pod(place: Place, server: ApiServer, tmp_path: Path) -> None:
+async def test_a_restarted_run_adopts_its_pod(
+    place: Place, server: ApiServer, tmp_path: Path
+) -> None:
     (tmp_path / "work.json").write_bytes(msgspec.json.encode({"workflow_id": "work", **workflow()}))
     cluster = place.cluster
     first = _spawn(place, tmp_path)
@@ -172,7 +183,9 @@ def _spawn(place: Place, folder: Path, *more: str) -> "subprocess.Popen[bytes]":
     }
     command = [sys.executable, "-m", "windlass", "run", "work.json", "--json", *more]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, cwd=folder, env={**os.environ, **settings}, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(
+        command, cwd=folder, env={**os.environ, **settings}, stdout=pipe, stderr=pipe
+    )
 
 
 async def _event(process: Process, job_id: str, kind: str) -> None:

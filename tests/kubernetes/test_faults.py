@@ -62,7 +62,9 @@ async def test_events_missed_by_the_watch_are_recovered(place: Place, server: Ap
     assert "code 7" in error.message
 
 
-async def test_an_expired_resource_version_causes_a_new_list(place: Place, server: ApiServer) -> None:
+async def test_an_expired_resource_version_causes_a_new_list(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -92,7 +94,9 @@ async def test_a_watch_that_ends_with_410_is_reopened(place: Place, server: ApiS
     assert output["exit_code"] == 0
 
 
-async def test_an_unavailable_api_server_does_not_end_the_attempt(place: Place, server: ApiServer) -> None:
+async def test_an_unavailable_api_server_does_not_end_the_attempt(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -108,7 +112,9 @@ async def test_an_unavailable_api_server_does_not_end_the_attempt(place: Place, 
     assert output["api_calls"] >= 14
 
 
-async def test_an_api_server_that_stays_unavailable_is_retryable(place: Place, server: ApiServer) -> None:
+async def test_an_api_server_that_stays_unavailable_is_retryable(
+    place: Place, server: ApiServer
+) -> None:
     server.fail("POST", "/jobs", 503, times=100)
     async with running(container=place.defaults) as runner:
         error = await runner.error("container", NODE)
@@ -118,7 +124,9 @@ async def test_an_api_server_that_stays_unavailable_is_retryable(place: Place, s
     assert server.count("POST", "/jobs") == connection.TRIES_MAX
 
 
-async def test_retry_after_of_a_busy_api_server_is_respected(place: Place, server: ApiServer) -> None:
+async def test_retry_after_of_a_busy_api_server_is_respected(
+    place: Place, server: ApiServer
+) -> None:
     server.fail("POST", "/jobs", 429, retry_after="1")
     loop = asyncio.get_running_loop()
     async with running(container=place.defaults) as runner:
@@ -133,7 +141,9 @@ async def test_retry_after_of_a_busy_api_server_is_respected(place: Place, serve
     assert server.count("POST", "/jobs") == 2
 
 
-async def test_a_create_whose_response_is_lost_is_not_repeated(place: Place, server: ApiServer) -> None:
+async def test_a_create_whose_response_is_lost_is_not_repeated(
+    place: Place, server: ApiServer
+) -> None:
     server.fail("POST", "/jobs", None)
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -145,7 +155,9 @@ async def test_a_create_whose_response_is_lost_is_not_repeated(place: Place, ser
     assert [len(names) for names in place.cluster.created.values()] == [1]
 
 
-async def test_a_cancel_while_the_job_is_created_leaves_nothing(place: Place, server: ApiServer) -> None:
+async def test_a_cancel_while_the_job_is_created_leaves_nothing(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         server.open.clear()
         task = await runner.publish("container", NODE)
@@ -173,7 +185,9 @@ async def test_a_deletion_that_fails_at_first_is_retried(place: Place, server: A
     assert server.count("DELETE", "/jobs/") == 4
 
 
-async def test_a_stop_of_the_worker_waits_for_a_deletion_under_way(place: Place, server: ApiServer) -> None:
+async def test_a_stop_of_the_worker_waits_for_a_deletion_under_way(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         await place.cluster.started()
@@ -202,7 +216,9 @@ async def test_the_log_is_copied_while_the_container_runs(place: Place, server: 
     assert output["result"] == {"rows": 4}
 
 
-async def test_an_interrupted_log_continues_where_it_stopped(place: Place, server: ApiServer) -> None:
+async def test_an_interrupted_log_continues_where_it_stopped(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()
@@ -218,7 +234,9 @@ async def test_an_interrupted_log_continues_where_it_stopped(place: Place, serve
     assert messages(runner) == [*(f"line {at}" for at in range(5)), "the last"]
 
 
-async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(place: Place, server: ApiServer) -> None:
+async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(
+    place: Place, server: ApiServer
+) -> None:
     server.fail("GET", "/log", 403, times=10)
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
@@ -230,7 +248,9 @@ async def test_an_unreadable_log_is_reported_and_does_not_fail_the_attempt(place
     assert output["result"] == "kept"
 
 
-async def test_a_long_log_is_truncated_and_its_end_is_still_read(place: Place, server: ApiServer) -> None:
+async def test_a_long_log_is_truncated_and_its_end_is_still_read(
+    place: Place, server: ApiServer
+) -> None:
     rules = replace(place.rules, log_bytes_max=2000)
     async with running(container=ContainerConfig("kubernetes", rules)) as runner:
         task = await runner.publish("container", NODE)
@@ -271,7 +291,9 @@ async def test_requests_are_rate_limited(place: Place, server: ApiServer) -> Non
     assert waited >= 0.45
 
 
-async def test_no_request_is_made_while_a_container_just_runs(place: Place, server: ApiServer) -> None:
+async def test_no_request_is_made_while_a_container_just_runs(
+    place: Place, server: ApiServer
+) -> None:
     async with running(container=place.defaults) as runner:
         task = await runner.publish("container", NODE)
         pod = await place.cluster.started()

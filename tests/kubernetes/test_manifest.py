@@ -15,7 +15,12 @@ from windlass.handlers.container.config import KubernetesConfig
 from windlass.handlers.container.connection import RequestRateLimiter
 from windlass.handlers.container.identity import AttemptIdentity, as_label
 from windlass.handlers.container.manifest import NotAllowed, build
-from windlass.handlers.container.params import ContainerParams, parse_bytes, parse_result, parse_seconds
+from windlass.handlers.container.params import (
+    ContainerParams,
+    parse_bytes,
+    parse_result,
+    parse_seconds,
+)
 from windlass.handlers.container.pods import Pod, disruption_error, start_error
 
 NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -63,7 +68,10 @@ def test_the_labels_of_a_scheduled_run_are_its_workflow_and_its_slot() -> None:
 
     labels = AttemptIdentity("job", "node", 0, 1, "key", "nightly", slot).labels
 
-    assert (labels["run-id"], labels["scheduled-at"]) == ("nightly-2026-11-16T02-00-00Z", "2026-11-16T02-00-00Z")
+    assert (labels["run-id"], labels["scheduled-at"]) == (
+        "nightly-2026-11-16T02-00-00Z",
+        "2026-11-16T02-00-00Z",
+    )
 
 
 def test_long_ids_stay_apart_as_labels() -> None:
@@ -100,7 +108,9 @@ def test_params_that_are_not_on_the_allow_list_are_rejected(params: dict[str, An
         ({"user": 0}, "kubernetes.allow_root"),
     ],
 )
-def test_params_that_need_a_setting_are_rejected_without_it(params: dict[str, Any], words: str) -> None:
+def test_params_that_need_a_setting_are_rejected_without_it(
+    params: dict[str, Any], words: str
+) -> None:
     with pytest.raises(NotAllowed, match=words):
         built(**params)
 
@@ -138,7 +148,10 @@ def test_a_pod_without_an_account_gets_no_token_and_no_rights() -> None:
 
 
 def test_a_pod_spec_is_used_unchanged_if_allowed() -> None:
-    given = {"containers": [{"name": "work", "image": "x", "env": [{"name": "A", "value": "1"}]}], "hostNetwork": True}
+    given = {
+        "containers": [{"name": "work", "image": "x", "env": [{"name": "A", "value": "1"}]}],
+        "hostNetwork": True,
+    }
 
     body = build(
         ContainerParams(pod_spec=given),
@@ -155,7 +168,8 @@ def test_a_pod_spec_is_used_unchanged_if_allowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "count"), [("1", 1), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), (2048, 2048), ("2M", 2 * 10**6)]
+    ("text", "count"),
+    [("1", 1), ("1k", 1000), ("1Ki", 1024), ("1.5Gi", 3 * 2**29), (2048, 2048), ("2M", 2 * 10**6)],
 )
 def test_quantities_are_read_as_the_cluster_reads_them(text: str | int, count: int) -> None:
     assert parse_bytes(text, "memory") == count
@@ -169,7 +183,15 @@ def test_other_quantities_are_rejected(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("500ms", 0.5), (90, 90.0), ("90s", 90.0), ("5m", 300.0), ("1h", 3600.0), ("90", 90.0), ("1d", 86400.0)],
+    [
+        ("500ms", 0.5),
+        (90, 90.0),
+        ("90s", 90.0),
+        ("5m", 300.0),
+        ("1h", 3600.0),
+        ("90", 90.0),
+        ("1d", 86400.0),
+    ],
 )
 def test_durations_follow_the_workflow_language(text: str | int, seconds: float) -> None:
     assert parse_seconds(text, "start_timeout") == seconds
@@ -187,7 +209,9 @@ def test_durations_follow_the_workflow_language(text: str | int, seconds: float)
         ('{"cut": ', "plain", None),
     ],
 )
-def test_the_result_is_the_file_or_the_last_line_or_nothing(message: str, line: str, result: object) -> None:
+def test_the_result_is_the_file_or_the_last_line_or_nothing(
+    message: str, line: str, result: object
+) -> None:
     assert parse_result(message, line) == result
 
 
@@ -202,8 +226,22 @@ def pod(**status: Any) -> Pod:
         ({"phase": "Failed", "reason": "Preempting"}, "pod_evicted"),
         ({"phase": "Failed", "reason": "OutOfcpu"}, "pod_evicted"),
         ({"phase": "Failed", "reason": "NodeLost"}, "node_lost"),
-        ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}]}, "node_lost"),
-        ({"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "SomethingNew"}]}, "pod_evicted"),
+        (
+            {
+                "conditions": [
+                    {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC"}
+                ]
+            },
+            "node_lost",
+        ),
+        (
+            {
+                "conditions": [
+                    {"type": "DisruptionTarget", "status": "True", "reason": "SomethingNew"}
+                ]
+            },
+            "pod_evicted",
+        ),
         ({"conditions": [{"type": "DisruptionTarget", "status": "False", "reason": "X"}]}, None),
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, "timeout"),
         ({"phase": "Failed"}, None),
@@ -216,7 +254,10 @@ def test_disruptions_by_the_cluster_are_distinguished_from_program_failures(
 
 
 def test_an_init_container_that_cannot_start_fails_the_pod() -> None:
-    waiting = {"name": "init", "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}}}
+    waiting = {
+        "name": "init",
+        "state": {"waiting": {"reason": "ErrImagePull", "message": "no such image"}},
+    }
 
     error = start_error(pod(phase="Pending", initContainerStatuses=[waiting]))
 

@@ -26,7 +26,9 @@ async def left_behind(place: Place) -> str:
     return (await place.cluster.job())["metadata"]["name"]
 
 
-async def deleted(place: Place, instance: str = "default", in_seconds: float = HOUR + 60) -> list[str]:
+async def deleted(
+    place: Place, instance: str = "default", in_seconds: float = HOUR + 60
+) -> list[str]:
     link = connect(place.rules)
     try:
         return await delete_orphans(
@@ -85,7 +87,9 @@ async def test_a_running_container_is_marked_as_followed_regularly(any_place: Pl
         pod = await any_place.cluster.started()
         await runner.started(task)
         first = (await any_place.cluster.job())["metadata"]["annotations"]["windlass/followed-at"]
-        await any_place.cluster.job_with(lambda job: job["metadata"]["annotations"]["windlass/followed-at"] > first)
+        await any_place.cluster.job_with(
+            lambda job: job["metadata"]["annotations"]["windlass/followed-at"] > first
+        )
         await any_place.cluster.end(pod)
         await runner.output_of(task)
 

@@ -24,7 +24,9 @@ class Opaque:
 
 
 @handler("resize")
-async def resize(ctx: Context, image: str, width: int = 800, tags: list[str] | None = None) -> dict[str, Any]:
+async def resize(
+    ctx: Context, image: str, width: int = 800, tags: list[str] | None = None
+) -> dict[str, Any]:
     """Resize an image."""
     return {"image": image, "width": width, "tags": tags}
 
@@ -66,7 +68,10 @@ def test_missing_params_have_the_defaults_of_the_function() -> None:
 
 
 def test_structured_params_arrive_as_their_types() -> None:
-    assert declared(blocking).check(b'{"box": {"width": 3}, "ratio": 2}') == {"box": Box(3), "ratio": 2.0}
+    assert declared(blocking).check(b'{"box": {"width": 3}, "ratio": 2}') == {
+        "box": Box(3),
+        "ratio": 2.0,
+    }
 
 
 def test_a_catch_all_receives_the_params_without_a_name() -> None:
@@ -93,7 +98,9 @@ def test_a_catch_all_receives_the_params_without_a_name() -> None:
         (mixed, b'{"first": 1, "b": 2}', ["expected str"]),
     ],
 )
-def test_params_that_do_not_match_are_rejected_by_name(function: Any, params: bytes, words: list[str]) -> None:
+def test_params_that_do_not_match_are_rejected_by_name(
+    function: Any, params: bytes, words: list[str]
+) -> None:
     with pytest.raises(ParamsInvalid) as refusal:
         declared(function).check(params)
 

@@ -31,7 +31,9 @@ def task_with(*keys: str) -> Task:
 
 
 async def fetch(store: Artifacts, *keys: str, seconds_max: float = 20.0) -> bytes | Failed:
-    return await fetch_params(store, task_with(*keys), output_bytes_max=BYTES_MAX, seconds_max=seconds_max)
+    return await fetch_params(
+        store, task_with(*keys), output_bytes_max=BYTES_MAX, seconds_max=seconds_max
+    )
 
 
 async def error(store: Artifacts, *keys: str, seconds_max: float = 20.0) -> TaskError:
@@ -69,6 +71,10 @@ async def test_a_store_that_does_not_respond_or_fails_is_retryable() -> None:
     late = await error(SilentArtifacts(), "j/a", seconds_max=0.01)
     broken = await error(UnavailableArtifacts(), "j/a")
 
-    assert (late.type, late.retryable) == (broken.type, broken.retryable) == ("artifacts_unavailable", True)
+    assert (
+        (late.type, late.retryable)
+        == (broken.type, broken.retryable)
+        == ("artifacts_unavailable", True)
+    )
     assert "no response within 0.01 s" in late.message
     assert "the disk is full" in broken.message

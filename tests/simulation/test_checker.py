@@ -33,7 +33,11 @@ def history() -> History:
         [
             NodeDraft("top", []),
             NodeDraft(
-                "left", ["top"], script=HandlerScript((FLAKY, OK)), on_error=RetryOnError(attempts_max=2), reads=["top"]
+                "left",
+                ["top"],
+                script=HandlerScript((FLAKY, OK)),
+                on_error=RetryOnError(attempts_max=2),
+                reads=["top"],
             ),
             NodeDraft("right", ["top"], reads=["top"]),
             NodeDraft("extra", ["top"], when="{{ not top.output.flag }}"),
@@ -62,7 +66,9 @@ def with_events(change: Callable[[list[Event]], list[Event]]) -> Tamper:
 
 
 def with_row(node_id: str, **fields: Any) -> Tamper:
-    return lambda job: replace(job, nodes=[replace(n, **fields) if n.node_id == node_id else n for n in job.nodes])
+    return lambda job: replace(
+        job, nodes=[replace(n, **fields) if n.node_id == node_id else n for n in job.nodes]
+    )
 
 
 def with_state(**fields: Any) -> Tamper:
@@ -71,7 +77,12 @@ def with_state(**fields: Any) -> Tamper:
 
 def with_executions(node_id: str, **fields: Any) -> Tamper:
     def tamper(job: JobHistory) -> JobHistory:
-        return replace(job, executions=[replace(e, **fields) if e.node_id == node_id else e for e in job.executions])
+        return replace(
+            job,
+            executions=[
+                replace(e, **fields) if e.node_id == node_id else e for e in job.executions
+            ],
+        )
 
     return tamper
 
@@ -88,7 +99,10 @@ def swapped(first: tuple[str, str], second: tuple[str, str]) -> Tamper:
     def change(events: list[Event]) -> list[Event]:
         places = {(event.type, event.node_id): at for at, event in enumerate(events)}
         one, two = places[first], places[second]
-        events[one], events[two] = replace(events[two], seq=one + 1), replace(events[one], seq=two + 1)
+        events[one], events[two] = (
+            replace(events[two], seq=one + 1),
+            replace(events[one], seq=two + 1),
+        )
         return events
 
     return with_events(change)
@@ -97,7 +111,10 @@ def swapped(first: tuple[str, str], second: tuple[str, str]) -> Tamper:
 def appended(type: str, node_id: str | None, data: object) -> Tamper:
     def change(events: list[Event]) -> list[Event]:
         last = events[-1]
-        return [*events, Event(last.seq + 1, type, node_id, None, last.at, Raw(msgspec.json.encode(data)))]
+        return [
+            *events,
+            Event(last.seq + 1, type, node_id, None, last.at, Raw(msgspec.json.encode(data))),
+        ]
 
     return with_events(change)
 
@@ -160,7 +177,9 @@ def test_running_job_after_an_applied_cancel_is_a_violation(history: History) ->
 
 def test_changing_idempotency_keys_are_a_violation(history: History) -> None:
     def tamper(job: JobHistory) -> JobHistory:
-        runs = [replace(e, idempotency_key=f"{e.idempotency_key}{e.attempt}") for e in job.executions]
+        runs = [
+            replace(e, idempotency_key=f"{e.idempotency_key}{e.attempt}") for e in job.executions
+        ]
         return replace(job, executions=runs)
 
     assert "I7" in violated(history, tamper)
@@ -169,20 +188,26 @@ def test_changing_idempotency_keys_are_a_violation(history: History) -> None:
 def test_missing_acknowledged_job_is_a_violation(history: History) -> None:
     acknowledged = [*history.acknowledged, AcknowledgedSubmit("gone", "diamond")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=acknowledged))] == ["I24"]
+    assert [found.invariant for found in check(replace(history, acknowledged=acknowledged))] == [
+        "I24"
+    ]
 
 
 def test_two_jobs_with_one_key_are_a_violation(history: History) -> None:
     job = history.jobs[0].job
     twin = replace(history.jobs[0], job=replace(job, spec=replace(job.spec, job_id="twin")))
 
-    assert "I25" in {found.invariant for found in check(replace(history, jobs=[*history.jobs, twin]))}
+    assert "I25" in {
+        found.invariant for found in check(replace(history, jobs=[*history.jobs, twin]))
+    }
 
 
 def test_job_acknowledged_for_another_body_is_a_violation(history: History) -> None:
     acknowledged = [replace(history.acknowledged[0], request_digest="another")]
 
-    assert [found.invariant for found in check(replace(history, acknowledged=acknowledged))] == ["I25"]
+    assert [found.invariant for found in check(replace(history, acknowledged=acknowledged))] == [
+        "I25"
+    ]
 
 
 def test_memory_that_differs_from_the_rows_is_a_violation(history: History) -> None:

@@ -32,12 +32,16 @@ COMMITS_MIN = 10
 # `make test` uses one in so many points.
 SMOKE_EVERY = 15
 
-every_point = pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.prove), SMOKE_EVERY])
+every_point = pytest.mark.parametrize(
+    "every", [pytest.param(1, marks=pytest.mark.prove), SMOKE_EVERY]
+)
 
 
 def assert_no_violations(points: Iterable[tuple[str, SimulationReport]], points_min: float) -> None:
     reports = list(points)
-    assert [f"{call}: {report.violations[0]}" for call, report in reports if report.violations] == []
+    assert [
+        f"{call}: {report.violations[0]}" for call, report in reports if report.violations
+    ] == []
     assert len(reports) > points_min
 
 
@@ -49,7 +53,9 @@ def test_reference_workflow_has_thirty_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [*REFERENCES.values(), loops_of_all_kinds, a_bounded_job, a_task_that_kills], ids=lambda make: make.__name__
+    "make",
+    [*REFERENCES.values(), loops_of_all_kinds, a_bounded_job, a_task_that_kills],
+    ids=lambda make: make.__name__,
 )
 @pytest.mark.parametrize("config", REFERENCE_CONFIGS)
 def test_reference_workflow_has_no_violations_without_faults(
@@ -62,7 +68,9 @@ def test_reference_workflow_has_no_violations_without_faults(
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 @pytest.mark.parametrize("config", REFERENCE_CONFIGS)
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_fault_at_any_call_causes_no_violation(reference: str, config: str, fault: Fault, every: int) -> None:
+def test_fault_at_any_call_causes_no_violation(
+    reference: str, config: str, fault: Fault, every: int
+) -> None:
     points = crash_points(REFERENCES[reference](), REFERENCE_CONFIGS[config], fault, every)
 
     assert_no_violations(points, POINTS_MIN / every)
@@ -77,7 +85,9 @@ def test_broker_may_lose_its_contents_at_any_call(reference: str, every: int) ->
 
 
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.prove), 4])
-@pytest.mark.parametrize("config", [SEPARATE_BROKER, SHARED_CONFIG], ids=["one engine", "two engines"])
+@pytest.mark.parametrize(
+    "config", [SEPARATE_BROKER, SHARED_CONFIG], ids=["one engine", "two engines"]
+)
 def test_results_that_only_the_inbox_has_are_not_lost(config: SystemConfig, every: int) -> None:
     points = lost_commit_points(thirty_nodes(), config, every)
 
@@ -87,7 +97,9 @@ def test_results_that_only_the_inbox_has_are_not_lost(config: SystemConfig, ever
 @every_point
 @pytest.mark.parametrize("fault", [*FAULTS, Fault.STOP], ids=lambda fault: fault.name)
 @pytest.mark.parametrize("reference", REFERENCES)
-def test_fault_at_any_call_of_engines_that_share_causes_no_violation(reference: str, fault: Fault, every: int) -> None:
+def test_fault_at_any_call_of_engines_that_share_causes_no_violation(
+    reference: str, fault: Fault, every: int
+) -> None:
     points = crash_points(REFERENCES[reference](), SHARED_CONFIG, fault, every)
 
     assert_no_violations(points, POINTS_MIN / every)
@@ -98,7 +110,9 @@ def test_calls_about_leases_are_among_those_with_faults() -> None:
 
     run_reference(thirty_nodes(), counter, SHARED_CONFIG)
 
-    assert {"store.leases.renew", "store.leases.claim", "store.leases.release"} <= set(counter.calls)
+    assert {"store.leases.renew", "store.leases.claim", "store.leases.release"} <= set(
+        counter.calls
+    )
 
 
 def test_calls_to_sinks_and_artifacts_are_among_those_with_faults() -> None:

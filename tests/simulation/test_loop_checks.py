@@ -16,7 +16,17 @@ from simulation.faults import NoFaults
 from simulation.history import Execution, History, JobHistory, LoopRecords, SinkRow
 from simulation.processes import SystemConfig
 from simulation.simulator import Simulation
-from simulation.workflow_drafts import ERROR, FATAL, FLAKY, OK, HandlerScript, NodeDraft, compiled, loop_over, paging
+from simulation.workflow_drafts import (
+    ERROR,
+    FATAL,
+    FLAKY,
+    OK,
+    HandlerScript,
+    NodeDraft,
+    compiled,
+    loop_over,
+    paging,
+)
 from windlass.core.events import Event
 from windlass.core.loop_state import LoopRows
 from windlass.core.plan import Collect, RetryOnError
@@ -34,8 +44,12 @@ def history() -> History:
     """A tolerant sequential loop with pagination, a loop with chunks, and a paginated node, with sinks."""
     quick = RetryOnError(attempts_max=2, initial_delay_seconds=0.5, jitter=0.0)
     each = NodeDraft(LOOP, [], on_error=quick, sinks=True, when="{{ index != 3 }}")
-    each.script = HandlerScript(work_seconds=0.1, pages=2, iteration_actions=((OK,), (FLAKY, OK), (FATAL,)))
-    each.loop = loop_over("{{ input.items }}", mode="sequential", tolerant=True, timeout_seconds=60.0)
+    each.script = HandlerScript(
+        work_seconds=0.1, pages=2, iteration_actions=((OK,), (FLAKY, OK), (FATAL,))
+    )
+    each.loop = loop_over(
+        "{{ input.items }}", mode="sequential", tolerant=True, timeout_seconds=60.0
+    )
     each.calls = paging(Collect.APPEND, calls_max=3)
     chunks = NodeDraft("chunks", [LOOP], reads=[LOOP], script=HandlerScript(work_seconds=0.1))
     chunks.loop = loop_over([1, 2, 3], window=2, chunk_size=2)
@@ -95,7 +109,10 @@ def with_data(type: str, index: int | None, **fields: Any) -> Tamper:
 
 def with_row(index: int, **fields: Any) -> Tamper:
     def tamper(job: JobHistory) -> JobHistory:
-        rows = [replace(r, **fields) if (r.number, r.index) == (0, index) else r for r in job.loops.iterations]
+        rows = [
+            replace(r, **fields) if (r.number, r.index) == (0, index) else r
+            for r in job.loops.iterations
+        ]
         return replace(job, loops=replace(job.loops, iterations=rows))
 
     return tamper
@@ -106,17 +123,24 @@ def with_loops(change: Callable[[LoopRecords], LoopRecords]) -> Tamper:
 
 
 def with_node(node_id: str, **fields: Any) -> Tamper:
-    return lambda job: replace(job, nodes=[replace(n, **fields) if n.node_id == node_id else n for n in job.nodes])
+    return lambda job: replace(
+        job, nodes=[replace(n, **fields) if n.node_id == node_id else n for n in job.nodes]
+    )
 
 
 def with_runs(node_id: str, change: Callable[[Execution], Execution]) -> Tamper:
-    return lambda job: replace(job, executions=[change(e) if e.node_id == node_id else e for e in job.executions])
+    return lambda job: replace(
+        job, executions=[change(e) if e.node_id == node_id else e for e in job.executions]
+    )
 
 
 def with_condition(text: str) -> Tamper:
     def tamper(job: JobHistory) -> JobHistory:
         first, *others = job.plan.nodes
-        return replace(job, plan=replace(job.plan, nodes=[replace(first, when=compile_template(text)), *others]))
+        return replace(
+            job,
+            plan=replace(job.plan, nodes=[replace(first, when=compile_template(text)), *others]),
+        )
 
     return tamper
 
@@ -184,7 +208,9 @@ def test_handlers_beyond_the_window_are_a_violation(history: History) -> None:
 
 
 def test_loop_after_its_timeout_is_a_violation(history: History) -> None:
-    late = with_events("node_completed", None, lambda event: replace(event, at=event.at + 90_000_000))
+    late = with_events(
+        "node_completed", None, lambda event: replace(event, at=event.at + 90_000_000)
+    )
 
     assert "I23" in violated(history, late)
 
@@ -193,9 +219,14 @@ def rows_of(history: History) -> JobSnapshot:
     """Return the rows of the loop as if it had not completed, so that memory is compared with them."""
     job = history.jobs[0]
     progress = Raw(b'{"total":4,"begun":4}')
-    nodes = [replace(n, status="running", progress=progress) if n.node_id == LOOP else n for n in job.nodes]
+    nodes = [
+        replace(n, status="running", progress=progress) if n.node_id == LOOP else n
+        for n in job.nodes
+    ]
     rows = [replace(row, output=None) for row in job.loops.iterations if row.number == 0]
-    return JobSnapshot(job.job, nodes, [LoopRows(0, 0, list(job.loops.collections[0, 0]), array("l"), rows)])
+    return JobSnapshot(
+        job.job, nodes, [LoopRows(0, 0, list(job.loops.collections[0, 0]), array("l"), rows)]
+    )
 
 
 def test_loop_in_memory_that_differs_from_its_rows_is_a_violation(history: History) -> None:

@@ -30,7 +30,12 @@ def _parameter(mutant: Mutant) -> object:
 async def test_mutant_is_detected(mutant: Mutant) -> None:
     # In its own process, because no module of the package may be imported before the mutant is loaded.
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "simulation.mutants.detect", mutant.name, cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable,
+        "-m",
+        "simulation.mutants.detect",
+        mutant.name,
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
     )
     printed, _ = await process.communicate()
 

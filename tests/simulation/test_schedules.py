@@ -14,8 +14,12 @@ from windlass.core.runs.states import RunState
 EVERY_MINUTE = Schedule(cron="* * * * *", input_data={"name": "x", "seconds": 0.5})
 
 
-@pytest.mark.parametrize(("schedules", "crash_rate"), [pytest.param(1_000, 0.02, marks=pytest.mark.prove), (100, 0.1)])
-def test_schedules_fire_once_per_slot_although_engines_crash(schedules: int, crash_rate: float) -> None:
+@pytest.mark.parametrize(
+    ("schedules", "crash_rate"), [pytest.param(1_000, 0.02, marks=pytest.mark.prove), (100, 0.1)]
+)
+def test_schedules_fire_once_per_slot_although_engines_crash(
+    schedules: int, crash_rate: float
+) -> None:
     simulation = RunSimulation(0, crash_rate=crash_rate)
     began = simulation.clock.now()
     wrong: list[str] = []
@@ -26,7 +30,9 @@ def test_schedules_fire_once_per_slot_although_engines_crash(schedules: int, cra
         await asyncio.sleep(4 * 60 + 30)
         await simulation.settled()
         for number in range(schedules):
-            wrong.extend(check_slots(simulation, f"flow{number}", EVERY_MINUTE, began, began + 4 * MINUTE))
+            wrong.extend(
+                check_slots(simulation, f"flow{number}", EVERY_MINUTE, began, began + 4 * MINUTE)
+            )
 
     outcome = simulation.run(main)
 
@@ -36,11 +42,17 @@ def test_schedules_fire_once_per_slot_although_engines_crash(schedules: int, cra
 
 
 def by_violation(kind: str, limit: int = 3) -> RunRules:
-    action = Action(kind=ActionKind(kind), delay_seconds=5.0, times_max=1_000, timeout_seconds=100_000.0)
-    return RunRules(constraints=Constraints(max_concurrent_runs=limit), on_constraint_violation=action)
+    action = Action(
+        kind=ActionKind(kind), delay_seconds=5.0, times_max=1_000, timeout_seconds=100_000.0
+    )
+    return RunRules(
+        constraints=Constraints(max_concurrent_runs=limit), on_constraint_violation=action
+    )
 
 
-@pytest.mark.parametrize("kind", ["wait", "skip", "kill_old", pytest.param("retry_later", marks=pytest.mark.prove)])
+@pytest.mark.parametrize(
+    "kind", ["wait", "skip", "kill_old", pytest.param("retry_later", marks=pytest.mark.prove)]
+)
 def test_concurrency_limit_holds_with_three_engines_and_200_triggers(kind: str) -> None:
     simulation = RunSimulation(7, crash_rate=0.05, crash_seconds=60.0)
 
@@ -57,7 +69,9 @@ def test_concurrency_limit_holds_with_three_engines_and_200_triggers(kind: str) 
     assert outcome.violations == []
     assert simulation.busy_max("flow") == 3
     assert len(states) == 200
-    ran = [row for row in outcome.rows if row.state is RunState.COMPLETED and not row.detail.is_skipped]
+    ran = [
+        row for row in outcome.rows if row.state is RunState.COMPLETED and not row.detail.is_skipped
+    ]
     if kind in ("wait", "retry_later"):
         assert len(ran) == 200
         # The task of a killed job may run for a moment longer, but no job is killed here.
@@ -140,7 +154,10 @@ def test_engines_catch_up_after_an_outage_as_declared(
     outcome = simulation.run(main)
 
     ran = [row for row in outcome.rows if row.state is RunState.COMPLETED]
-    slots = [(row.scheduled_at - began) // MINUTE for row in sorted(ran, key=lambda row: row.detail.started_at or 0)]
+    slots = [
+        (row.scheduled_at - began) // MINUTE
+        for row in sorted(ran, key=lambda row: row.detail.started_at or 0)
+    ]
     assert (wrong, outcome.violations) == ([], [])
     assert [slot for slot in slots if slot <= 10] == list(expected)
 
@@ -151,11 +168,17 @@ def any_rules(random: Random) -> RunRules:
     action = None
     if kind is not None:
         action = Action(
-            kind=ActionKind(kind), delay_seconds=3.0, times_max=5, timeout_seconds=20.0, workflow_id="other"
+            kind=ActionKind(kind),
+            delay_seconds=3.0,
+            times_max=5,
+            timeout_seconds=20.0,
+            workflow_id="other",
         )
     trigger = Action(kind=ActionKind.TRIGGER_JOB, workflow_id=random.choice(["other", "gone"]))
     return RunRules(
-        schedule=Schedule(interval_seconds=random.choice([5, 20]), input_data={"name": "x", "seconds": 2.0}),
+        schedule=Schedule(
+            interval_seconds=random.choice([5, 20]), input_data={"name": "x", "seconds": 2.0}
+        ),
         constraints=Constraints(
             max_concurrent_runs=random.choice([None, 1, 2]),
             require_previous_success=random.random() < 0.2,
@@ -168,12 +191,17 @@ def any_rules(random: Random) -> RunRules:
         on_failure=random.choice([None, trigger]),
         on_slow=random.choice([None, trigger]),
         retry=random.choice(
-            [RunRetry(), RunRetry(max_retries=2, initial_delay_seconds=1.0, full=random.random() < 0.5)]
+            [
+                RunRetry(),
+                RunRetry(max_retries=2, initial_delay_seconds=1.0, full=random.random() < 0.5),
+            ]
         ),
     )
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 12))])
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.prove) for seed in range(2, 12))]
+)
 def test_runs_end_by_their_rules_under_random_faults(seed: int) -> None:
     random = Random(seed)
     rates = {fault: random.random() * 0.004 for fault in Fault if fault is not Fault.SHUFFLE}
@@ -191,19 +219,29 @@ def test_runs_end_by_their_rules_under_random_faults(seed: int) -> None:
         elif action == 2:
             await simulation.call_engine(lambda engine: engine.runs.resume("a"))
         elif action == 3 and (
-            jobs := [row.job_id for row in simulation.store.runs.all_runs() if row.job_id is not None]
+            jobs := [
+                row.job_id for row in simulation.store.runs.all_runs() if row.job_id is not None
+            ]
         ):
             job = random.choice(jobs)
             await simulation.call_engine(
-                lambda engine: engine.jobs.cancel(job) if random.random() < 0.5 else engine.jobs.retry(job)
+                lambda engine: (
+                    engine.jobs.cancel(job) if random.random() < 0.5 else engine.jobs.retry(job)
+                )
             )
         elif action == 4 and random.random() < 0.3:
             simulation.supervisor.flush_broker()
         elif action == 5:
             now = simulation.clock.now()
-            await simulation.call_engine(lambda engine: engine.runs.backfill("b", now - 2 * MINUTE, now - MINUTE))
+            await simulation.call_engine(
+                lambda engine: engine.runs.backfill("b", now - 2 * MINUTE, now - MINUTE)
+            )
         else:
-            given = {"name": "x", "seconds": random.choice([0.1, 4.0]), "fails": random.random() < 0.4}
+            given = {
+                "name": "x",
+                "seconds": random.choice([0.1, 4.0]),
+                "fails": random.random() < 0.4,
+            }
             await simulation.submit(random.choice(names), given)
 
     async def main() -> None:

@@ -24,7 +24,9 @@ from windlass.testing.virtual_time import VirtualClock
 SEEDS = range(SHARING_EVERY - 1, 60, SHARING_EVERY)
 
 
-def chain_simulation(fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONFIG) -> tuple[Simulation, Any]:
+def chain_simulation(
+    fault_plan: FaultAtCall, config: SystemConfig = SHARED_CONFIG
+) -> tuple[Simulation, Any]:
     """Return a simulation with a chain of three nodes."""
     simulation = Simulation(config, fault_plan, Random(1))
     plan = compiled("chain", [NodeDraft("a", []), NodeDraft("b", ["a"]), NodeDraft("c", ["b"])])
@@ -168,7 +170,9 @@ def test_publish_by_a_former_owner_is_a_violation() -> None:
         ("cancel", (["j_a_1"],), []),
     ],
 )
-def test_task_held_by_two_workers_is_a_violation(between: str, arguments: tuple[Any, ...], expected: list[str]) -> None:
+def test_task_held_by_two_workers_is_a_violation(
+    between: str, arguments: tuple[Any, ...], expected: list[str]
+) -> None:
     found = witness()
     found.call_finished("w1", "claim", ("w1", ["default"], 1, 0.0), [TaskClaim(task(), 1)])
     found.call_finished("w1", between, arguments, None)

@@ -12,7 +12,11 @@ SMOKE_GROUPS = 3
 
 
 @pytest.mark.parametrize(
-    "group", [*range(SMOKE_GROUPS), *(pytest.param(n, marks=pytest.mark.prove) for n in range(SMOKE_GROUPS, GROUPS))]
+    "group",
+    [
+        *range(SMOKE_GROUPS),
+        *(pytest.param(n, marks=pytest.mark.prove) for n in range(SMOKE_GROUPS, GROUPS)),
+    ],
 )
 def test_seeds_have_no_violations(group: int) -> None:
     for seed in range(group * GROUP_SEEDS, (group + 1) * GROUP_SEEDS):

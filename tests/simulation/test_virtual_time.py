@@ -39,7 +39,11 @@ def test_timers_fire_in_order_at_their_times() -> None:
         await asyncio.gather(wait("late", 3.0), wait("early", 0.1), wait("middle", 1.0))
         return fired
 
-    assert virtual_time.run(main()) == [("early", 100_000), ("middle", 1_000_000), ("late", 3_000_000)]
+    assert virtual_time.run(main()) == [
+        ("early", 100_000),
+        ("middle", 1_000_000),
+        ("late", 3_000_000),
+    ]
 
 
 def test_setting_the_clock_does_not_affect_waits() -> None:

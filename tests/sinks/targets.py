@@ -22,7 +22,9 @@ def raw(value: object) -> Raw:
     return Raw(msgspec.json.encode(value))
 
 
-def sink_spec(tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any) -> SinkSpec:
+def sink_spec(
+    tool: str, *, run_key: str = "run-1", merged_at: tuple[str, ...] = (), **options: Any
+) -> SinkSpec:
     return SinkSpec(tool, msgspec.json.encode(options), merged_at, run_key)
 
 
@@ -55,7 +57,9 @@ class Writer:
         merged_at: tuple[str, ...] = (),
         **more: Any,
     ) -> SinkReceipt:
-        spec = sink_spec(self.target.tool, run_key=run_key, merged_at=merged_at, **{**self.options, **more})
+        spec = sink_spec(
+            self.target.tool, run_key=run_key, merged_at=merged_at, **{**self.options, **more}
+        )
         return await self.sink.write(spec, raw(output), identity)
 
     async def table(self, columns: str = "*") -> list[dict[str, Any]]:
@@ -118,7 +122,10 @@ class SqliteTarget:
     async def rows(self, sql: str) -> list[dict[str, Any]]:
         connection = apsw.Connection(str(self.path))
         cursor = connection.execute(sql)
-        found = [dict(zip([name for name, _ in cursor.get_description()], row, strict=True)) for row in cursor]
+        found = [
+            dict(zip([name for name, _ in cursor.get_description()], row, strict=True))
+            for row in cursor
+        ]
         connection.close()
         return found
 
@@ -127,12 +134,16 @@ class SqliteTarget:
             await connections.aclose()
 
     def _connections(self) -> Connections:
-        self._opened.append(Connections({"main_db": f"sqlite:///{self.path}"}, Folder(self._folder)))
+        self._opened.append(
+            Connections({"main_db": f"sqlite:///{self.path}"}, Folder(self._folder))
+        )
         return self._opened[-1]
 
 
 @asynccontextmanager
-async def opened(target: PostgresTarget | SqliteTarget) -> AsyncIterator[PostgresTarget | SqliteTarget]:
+async def opened(
+    target: PostgresTarget | SqliteTarget,
+) -> AsyncIterator[PostgresTarget | SqliteTarget]:
     try:
         yield target
     finally:

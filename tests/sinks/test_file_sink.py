@@ -32,8 +32,12 @@ class Files:
         self.folder = folder
         self.sink = FileSink(Folder(folder))
 
-    async def write(self, output: object, path: str, run_key: str = "run-1", **options: Any) -> SinkReceipt:
-        return await self.sink.write(sink_spec("file", run_key=run_key, path=path, **options), raw(output), "task-1")
+    async def write(
+        self, output: object, path: str, run_key: str = "run-1", **options: Any
+    ) -> SinkReceipt:
+        return await self.sink.write(
+            sink_spec("file", run_key=run_key, path=path, **options), raw(output), "task-1"
+        )
 
     def text(self, path: str) -> str:
         return (self.folder / path).read_text()
@@ -66,7 +70,14 @@ async def test_missing_directories_are_created(files: Files) -> None:
 
 
 async def test_csv_values_are_quoted_if_necessary(files: Files) -> None:
-    row = {"text": 'a "quoted", one', "lines": "two\nlines", "none": None, "yes": True, "nested": {"a": [1]}, "n": 1.5}
+    row = {
+        "text": 'a "quoted", one',
+        "lines": "two\nlines",
+        "none": None,
+        "yes": True,
+        "nested": {"a": [1]},
+        "n": 1.5,
+    }
 
     await files.write(row, "out.csv")
 
@@ -119,7 +130,9 @@ async def test_an_unknown_file_extension_is_rejected(files: Files) -> None:
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
-async def test_the_first_write_of_a_run_replaces_and_the_others_append(files: Files, name: str) -> None:
+async def test_the_first_write_of_a_run_replaces_and_the_others_append(
+    files: Files, name: str
+) -> None:
     await files.write([{"n": 1}, {"n": 2}], name)
     before = (files.folder / name).stat().st_size
 
@@ -197,7 +210,9 @@ async def test_a_full_disk_does_not_change_the_file(files: Files) -> None:
     assert files.lines("out.jsonl") == [{"n": 1}]
 
 
-async def test_a_lock_that_is_never_released_is_retryable(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_that_is_never_released_is_retryable(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(file_sink, "LOCK_SECONDS_MAX", 0.05)
     await files.write({"n": 1}, "out.jsonl")
     with (files.folder / ".out.jsonl.windlass").open() as lock:
@@ -209,7 +224,15 @@ async def test_a_lock_that_is_never_released_is_retryable(files: Files, monkeypa
 
 @pytest.mark.parametrize(
     "path",
-    ["../out.jsonl", "a/../../out.jsonl", "/tmp/out.jsonl", "link/out.jsonl", "out\0.jsonl", "", "out-link.jsonl"],
+    [
+        "../out.jsonl",
+        "a/../../out.jsonl",
+        "/tmp/out.jsonl",
+        "link/out.jsonl",
+        "out\0.jsonl",
+        "",
+        "out-link.jsonl",
+    ],
 )
 async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, path: str) -> None:
     inside = tmp_path / "inside"
@@ -230,7 +253,9 @@ async def test_the_database_of_the_engine_is_rejected(tmp_path: Path, path: str)
     sink = FileSink(Folder(tmp_path, tmp_path / "own" / "engine.db"))
 
     with pytest.raises(PathRefused, match="the engine's database"):
-        await sink.write(sink_spec("file", path=path, format="jsonl", mode="replace"), raw([]), "task-1")
+        await sink.write(
+            sink_spec("file", path=path, format="jsonl", mode="replace"), raw([]), "task-1"
+        )
 
 
 async def test_an_absolute_path_into_the_folder_is_accepted(files: Files) -> None:
@@ -259,7 +284,9 @@ def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path) -> None:
         "except Exception as error: print(type(error).__name__, error)\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.getcwd())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=os.getcwd()
+    )
 
     assert "FormatMissing" in done.stdout
     assert "pip install 'windlass[parquet]'" in done.stdout

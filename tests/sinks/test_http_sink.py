@@ -17,7 +17,9 @@ from windlass.sinks.rows import OptionsInvalid
 
 
 @asynccontextmanager
-async def endpoint(answers: Answer, allow_private: bool = True) -> AsyncIterator[tuple[HttpSink, Server]]:
+async def endpoint(
+    answers: Answer, allow_private: bool = True
+) -> AsyncIterator[tuple[HttpSink, Server]]:
     sink = HttpSink(GuardedSender(allow_private))
     async with serving(answers) as server:
         try:
@@ -47,14 +49,19 @@ async def test_a_repeated_request_has_the_same_identity() -> None:
         for _ in range(2):
             await sink.write(to(server), raw({"id": 1}), "task-1")
 
-    assert [request.headers["idempotency-key"] for request in server.requests] == ["task-1", "task-1"]
+    assert [request.headers["idempotency-key"] for request in server.requests] == [
+        "task-1",
+        "task-1",
+    ]
 
 
 async def test_method_headers_and_rows_path_are_options() -> None:
     headers = {"X-Tenant": "shop", "idempotency-key": "forged"}
     async with endpoint(lambda _: answer(200)) as (sink, server):
         await sink.write(
-            to(server, method="PUT", headers=headers, rows="data"), raw({"data": [1], "more": 2}), "task-1"
+            to(server, method="PUT", headers=headers, rows="data"),
+            raw({"data": [1], "more": 2}),
+            "task-1",
         )
 
     request = server.requests[0]
@@ -65,7 +72,9 @@ async def test_method_headers_and_rows_path_are_options() -> None:
 
 async def test_pages_are_sent_by_their_merged_part() -> None:
     async with endpoint(lambda _: answer(200)) as (sink, server):
-        await sink.write(to(server, merged_at=("data",)), raw({"data": [1, 2], "paging": {}}), "task-1")
+        await sink.write(
+            to(server, merged_at=("data",)), raw({"data": [1, 2], "paging": {}}), "task-1"
+        )
 
     assert server.requests[0].body == b"[1,2]"
 

@@ -76,13 +76,21 @@ async def test_texts_and_numbers_become_the_types_of_their_columns(postgres: Tar
     found = (await postgres.rows(text))[0]
     assert str(found["at"]) == "2026-01-31 08:00:00"
     assert found["more"] == 9007199254740994
-    for part in ('"price":19.90', '"tags":["a","b,c"]', '"plain":{"b":1,"a":2}', '"note":"12.5"', '"raw":"\\\\x00ff"'):
+    for part in (
+        '"price":19.90',
+        '"tags":["a","b,c"]',
+        '"plain":{"b":1,"a":2}',
+        '"note":"12.5"',
+        '"raw":"\\\\x00ff"',
+    ):
         assert part in found["row"]
 
 
 async def test_a_time_without_a_zone_is_utc(postgres: Target, postgres_url: str) -> None:
     name = postgres_url.rpartition("/")[2]
-    await postgres.execute(f"alter database {name} set timezone = 'Asia/Tokyo'; create table times (at timestamptz)")
+    await postgres.execute(
+        f"alter database {name} set timezone = 'Asia/Tokyo'; create table times (at timestamptz)"
+    )
     times = Writer(postgres, table="times")
 
     await times.write({"at": "2026-01-01 12:00"})
@@ -103,7 +111,9 @@ async def test_a_time_without_a_zone_is_utc(postgres: Target, postgres_url: str)
         ({"note": "a\0b"}, "NUL"),
     ],
 )
-async def test_values_of_the_wrong_type_fail_permanently(postgres: Target, value: dict[str, Any], message: str) -> None:
+async def test_values_of_the_wrong_type_fail_permanently(
+    postgres: Target, value: dict[str, Any], message: str
+) -> None:
     await postgres.execute(
         "create table narrow (n integer unique, word varchar(3), must integer not null default 1, note text,"
         " twice integer generated always as (n * 2) stored); insert into narrow (n) values (7)"
@@ -126,7 +136,9 @@ async def test_a_lost_connection_is_retryable(postgres: Target, postgres_url: st
     assert await marks.table() == [{"mark": 1}]
 
 
-async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(postgres: Target, postgres_url: str) -> None:
+async def test_a_cancelled_write_leaves_nothing_and_frees_its_connection(
+    postgres: Target, postgres_url: str
+) -> None:
     await postgres.execute("create table marks (mark integer)")
     marks = Writer(postgres, table="marks")
     async with holding(postgres_url, "lock table marks"):
@@ -156,12 +168,18 @@ async def test_a_duplicate_waits_for_the_first_and_writes_when_that_one_fails(
     assert await marks.table() == [{"mark": 1}]
 
 
-async def test_a_write_that_loses_a_deadlock_is_retried(postgres: Target, postgres_url: str) -> None:
-    await postgres.execute("create table pairs (id integer primary key, n integer); insert into pairs values (1), (2)")
+async def test_a_write_that_loses_a_deadlock_is_retried(
+    postgres: Target, postgres_url: str
+) -> None:
+    await postgres.execute(
+        "create table pairs (id integer primary key, n integer); insert into pairs values (1), (2)"
+    )
     name = postgres_url.rpartition("/")[2]
     await postgres.execute(f"alter database {name} set deadlock_timeout = '200ms'")
     pairs = Writer(postgres, table="pairs", mode="upsert", key="id")
-    async with holding(postgres_url, "set deadlock_timeout = '1min'; update pairs set n = 0 where id = 2") as other:
+    async with holding(
+        postgres_url, "set deadlock_timeout = '1min'; update pairs set n = 0 where id = 2"
+    ) as other:
         writing = asyncio.create_task(pairs.write([{"id": 1, "n": 1}, {"id": 2, "n": 1}]))
         await blocked(postgres)
 
@@ -200,7 +218,9 @@ async def test_a_url_that_cannot_be_used_is_not_repeated(tmp_path: Path, url: st
     await connections.aclose()
 
 
-async def test_a_url_in_place_of_a_name_is_rejected_without_being_repeated(postgres: Target) -> None:
+async def test_a_url_in_place_of_a_name_is_rejected_without_being_repeated(
+    postgres: Target,
+) -> None:
     with pytest.raises(ConnectionUnknown, match="is a URL, not a name") as caught:
         await Writer(postgres, table="t", connection="postgresql://me:hush-hush@host/x").write([])
 
@@ -210,7 +230,9 @@ async def test_a_url_in_place_of_a_name_is_rejected_without_being_repeated(postg
 async def test_several_connections_need_a_name(postgres_url: str, tmp_path: Path) -> None:
     connections = Connections({"one": postgres_url, "two": postgres_url}, Folder(tmp_path))
 
-    with pytest.raises(ConnectionUnknown, match="several postgres connections; set 'connection' to one of one, two"):
+    with pytest.raises(
+        ConnectionUnknown, match="several postgres connections; set 'connection' to one of one, two"
+    ):
         await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
 
 
@@ -218,7 +240,9 @@ async def test_a_connection_of_another_kind_is_rejected(tmp_path: Path) -> None:
     connections = Connections({"files": "sqlite:///files.db"}, Folder(tmp_path))
 
     with pytest.raises(ConnectionUnknown, match="'files' is sqlite, not postgres"):
-        await PostgresSink(connections).write(sink_spec("postgres", table="t", connection="files"), raw([]), "task-1")
+        await PostgresSink(connections).write(
+            sink_spec("postgres", table="t", connection="files"), raw([]), "task-1"
+        )
 
 
 async def test_the_schema_may_be_a_separate_option(postgres: Target) -> None:
@@ -234,15 +258,21 @@ async def test_the_postgres_sink_rejects_a_database_file(postgres: Target) -> No
         await Writer(postgres, table="t", database="x.db").write([])
 
 
-async def test_a_role_without_permissions_gets_a_hint(postgres: Target, postgres_url: str, tmp_path: Path) -> None:
+async def test_a_role_without_permissions_gets_a_hint(
+    postgres: Target, postgres_url: str, tmp_path: Path
+) -> None:
     await postgres.execute(
         "drop role if exists reader; create role reader login; create table marks (mark integer);"
         "grant insert on marks to reader"
     )
-    connections = Connections({"main_db": postgres_url.replace("windlass@", "reader@")}, Folder(tmp_path))
+    connections = Connections(
+        {"main_db": postgres_url.replace("windlass@", "reader@")}, Folder(tmp_path)
+    )
 
     with pytest.raises(DatabaseRefused, match=r"permission denied .*windlass_effects"):
-        await PostgresSink(connections).write(sink_spec("postgres", table="marks"), raw({"mark": 1}), "task-1")
+        await PostgresSink(connections).write(
+            sink_spec("postgres", table="marks"), raw({"mark": 1}), "task-1"
+        )
     await connections.aclose()
 
 
@@ -262,7 +292,10 @@ async def test_a_json_column_of_text_holds_json(postgres: Target) -> None:
 
     await Writer(postgres, table="documents", json_column="body").write(["word", {"a": 1}])
 
-    assert await postgres.rows("select body from documents order by 1") == [{"body": '"word"'}, {"body": '{"a":1}'}]
+    assert await postgres.rows("select body from documents order by 1") == [
+        {"body": '"word"'},
+        {"body": '{"a":1}'},
+    ]
 
 
 def test_without_the_driver_the_error_names_the_extra() -> None:

@@ -20,7 +20,10 @@ nodes:
 
 def test_the_password_is_in_no_error_of_a_connection(tmp_path: Path) -> None:
     (tmp_path / "secretive.yaml").write_text(WORKFLOW)
-    environment = {**os.environ, "WINDLASS_CONNECTIONS__MAIN_DB": f"postgresql://me:{CANARY}@127.0.0.1:{free_port()}/x"}
+    environment = {
+        **os.environ,
+        "WINDLASS_CONNECTIONS__MAIN_DB": f"postgresql://me:{CANARY}@127.0.0.1:{free_port()}/x",
+    }
 
     done = subprocess.run(
         [sys.executable, "-m", "windlass", "run", "secretive.yaml", "--json"],

@@ -11,7 +11,9 @@ from windlass.ports.sink import SinkReceipt
 from windlass.sinks.rows import ROWS_MAX, OptionsInvalid, RowsRefused
 from windlass.sinks.tables import BATCHES_MAX, ColumnUnknown, TableUnknown
 
-USERS = "create table users (id integer primary key, name text, age integer default 18, profile text)"
+USERS = (
+    "create table users (id integer primary key, name text, age integer default 18, profile text)"
+)
 
 
 @pytest.fixture
@@ -42,7 +44,9 @@ async def test_a_repeated_identity_writes_nothing(users: Writer) -> None:
     assert await users.table("id") == [{"id": 1}, {"id": 2}]
 
 
-async def test_another_process_finds_the_identity_of_an_unreported_write(target: Target, users: Writer) -> None:
+async def test_another_process_finds_the_identity_of_an_unreported_write(
+    target: Target, users: Writer
+) -> None:
     await users.write([{"id": 1}], identity="task-1")
 
     receipt = await Writer(target, table="users").write([{"id": 1}], identity="task-1")
@@ -55,7 +59,9 @@ async def test_identical_writes_at_the_same_time_take_effect_once(target: Target
     await target.execute("create table marks (mark integer)")
     writers = [Writer(target, table="marks") for _ in range(8)]
 
-    receipts = await asyncio.gather(*(writer.write([{"mark": 1}, {"mark": 2}]) for writer in writers))
+    receipts = await asyncio.gather(
+        *(writer.write([{"mark": 1}, {"mark": 2}]) for writer in writers)
+    )
 
     assert sorted(receipt.skipped for receipt in receipts) == [False] + [True] * 7
     assert await writers[0].table() == [{"mark": 1}, {"mark": 2}]
@@ -66,7 +72,10 @@ async def test_different_writes_at_the_same_time_all_take_effect(target: Target)
     writers = [Writer(target, table="marks") for _ in range(4)]
 
     await asyncio.gather(
-        *(writers[number % 4].write({"mark": number}, identity=f"task-{number}") for number in range(40))
+        *(
+            writers[number % 4].write({"mark": number}, identity=f"task-{number}")
+            for number in range(40)
+        )
     )
 
     assert [row["mark"] for row in await writers[0].table()] == list(range(40))
@@ -109,7 +118,9 @@ async def test_rows_with_other_columns_take_the_defaults_of_the_table(users: Wri
 async def test_an_upsert_updates_the_given_columns_of_known_keys(users: Writer) -> None:
     await users.write([{"id": 1, "name": "Ada", "age": 36}])
 
-    await users.write([{"id": 1, "age": 37}, {"id": 2, "name": "Bo"}], identity="task-2", mode="upsert", key="id")
+    await users.write(
+        [{"id": 1, "age": 37}, {"id": 2, "name": "Bo"}], identity="task-2", mode="upsert", key="id"
+    )
 
     assert await users.table("id, name, age") == [
         {"id": 1, "name": "Ada", "age": 37},
@@ -118,7 +129,9 @@ async def test_an_upsert_updates_the_given_columns_of_known_keys(users: Writer) 
 
 
 async def test_the_last_of_rows_with_the_same_key_wins(users: Writer) -> None:
-    await users.write([{"id": 1, "name": "Ada", "age": 1}, {"id": 1, "age": 2}], mode="upsert", key=["id"])
+    await users.write(
+        [{"id": 1, "name": "Ada", "age": 1}, {"id": 1, "age": 2}], mode="upsert", key=["id"]
+    )
 
     assert await users.table("id, name, age") == [{"id": 1, "name": "Ada", "age": 2}]
 
@@ -148,11 +161,15 @@ async def test_an_upsert_without_a_unique_index_names_the_index_to_create(users:
         await users.write({"id": 1, "name": "Ada"}, mode="upsert", key="name")
 
 
-async def test_the_first_write_of_a_run_replaces_the_table_and_the_others_add_to_it(users: Writer) -> None:
+async def test_the_first_write_of_a_run_replaces_the_table_and_the_others_add_to_it(
+    users: Writer,
+) -> None:
     await users.write([{"id": 1}, {"id": 2}])
 
     for number in (3, 4):
-        await users.write({"id": number}, identity=f"page-{number}", run_key="run-2", mode="replace")
+        await users.write(
+            {"id": number}, identity=f"page-{number}", run_key="run-2", mode="replace"
+        )
 
     assert await users.table("id") == [{"id": 3}, {"id": 4}]
 
@@ -165,11 +182,15 @@ async def test_each_run_replaces_the_table(users: Writer) -> None:
     assert await users.table("id") == [{"id": 2}]
 
 
-async def test_writes_of_one_run_that_replace_at_the_same_time_keep_each_others_rows(target: Target) -> None:
+async def test_writes_of_one_run_that_replace_at_the_same_time_keep_each_others_rows(
+    target: Target,
+) -> None:
     await target.execute("create table marks (mark integer); insert into marks values (-1)")
     writers = [Writer(target, table="marks", mode="replace") for _ in range(6)]
 
-    await asyncio.gather(*(w.write({"mark": n}, identity=f"page-{n}") for n, w in enumerate(writers)))
+    await asyncio.gather(
+        *(w.write({"mark": n}, identity=f"page-{n}") for n, w in enumerate(writers))
+    )
 
     assert [row["mark"] for row in await writers[0].table()] == list(range(6))
 
@@ -178,7 +199,9 @@ async def test_a_failed_replacement_does_not_change_the_table(users: Writer) -> 
     await users.write([{"id": 1}, {"id": 2}])
 
     with pytest.raises(DatabaseRefused):
-        await users.write([{"id": 3}, {"id": 3}], identity="task-2", run_key="run-2", mode="replace")
+        await users.write(
+            [{"id": 3}, {"id": 3}], identity="task-2", run_key="run-2", mode="replace"
+        )
 
     assert await users.table("id") == [{"id": 1}, {"id": 2}]
 
@@ -257,7 +280,17 @@ async def test_texts_are_never_interpreted_as_sql(users: Writer) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ['users"; drop table users; --', "users where 1=1", "", "a.b.c", "1users", "users--", "ü" * 10, "u" * 64, ".users"],
+    [
+        'users"; drop table users; --',
+        "users where 1=1",
+        "",
+        "a.b.c",
+        "1users",
+        "users--",
+        "ü" * 10,
+        "u" * 64,
+        ".users",
+    ],
 )
 async def test_a_bad_name_of_a_table_is_rejected(users: Writer, name: str) -> None:
     with pytest.raises(OptionsInvalid, match="invalid table name"):
@@ -295,7 +328,10 @@ async def test_a_column_added_later_is_found(target: Target, users: Writer) -> N
 
     await users.write({"id": 2, "email": "bo@example.com"}, identity="task-2")
 
-    assert await users.table("id, email") == [{"id": 1, "email": None}, {"id": 2, "email": "bo@example.com"}]
+    assert await users.table("id, email") == [
+        {"id": 1, "email": None},
+        {"id": 2, "email": "bo@example.com"},
+    ]
 
 
 async def test_a_table_with_its_schema_is_written(target: Target, users: Writer) -> None:
@@ -332,7 +368,9 @@ async def test_unknown_options_are_rejected(users: Writer) -> None:
 
 
 async def test_an_unknown_connection_is_rejected_with_the_known_names(users: Writer) -> None:
-    with pytest.raises(ConnectionUnknown, match=r"unknown .* connection: 'elsewhere'; known connections: main_db"):
+    with pytest.raises(
+        ConnectionUnknown, match=r"unknown .* connection: 'elsewhere'; known connections: main_db"
+    ):
         await users.write({"id": 1}, connection="elsewhere")
 
 

@@ -27,11 +27,15 @@ async def test_a_file_is_addressed_by_its_path(tmp_path: Path) -> None:
         sink_spec("sqlite", table="marks", database="marks.db"), raw({"mark": 1}), "task-1"
     )
 
-    assert apsw.Connection(str(tmp_path / "marks.db")).execute("select mark from marks").fetchall() == [(1,)]
+    assert apsw.Connection(str(tmp_path / "marks.db")).execute(
+        "select mark from marks"
+    ).fetchall() == [(1,)]
     await connections.aclose()
 
 
-@pytest.mark.parametrize("database", ["../marks.db", "/etc/passwd", "link/marks.db", "a/../../marks.db", "", "."])
+@pytest.mark.parametrize(
+    "database", ["../marks.db", "/etc/passwd", "link/marks.db", "a/../../marks.db", "", "."]
+)
 async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database: str) -> None:
     inside = tmp_path / "inside"
     inside.mkdir()
@@ -40,19 +44,27 @@ async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database
     sink = SqliteSink(Connections({}, Folder(inside)))
 
     with pytest.raises(PathRefused):
-        await sink.write(sink_spec("sqlite", table="marks", database=database), raw({"mark": 1}), "task-1")
+        await sink.write(
+            sink_spec("sqlite", table="marks", database=database), raw({"mark": 1}), "task-1"
+        )
 
 
 async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
     sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)))
 
     with pytest.raises(ConnectionUnknown, match="remove one of them"):
-        await sink.write(sink_spec("sqlite", table="marks", connection="main_db", database="x.db"), raw([]), "task-1")
+        await sink.write(
+            sink_spec("sqlite", table="marks", connection="main_db", database="x.db"),
+            raw([]),
+            "task-1",
+        )
 
 
 async def test_without_a_connection_the_error_shows_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConnectionUnknown, match=r"\[connections\] NAME = \"sqlite:///"):
-        await SqliteSink(Connections({}, Folder(tmp_path))).write(sink_spec("sqlite", table="t"), raw([]), "task-1")
+        await SqliteSink(Connections({}, Folder(tmp_path))).write(
+            sink_spec("sqlite", table="t"), raw([]), "task-1"
+        )
 
 
 async def test_a_writer_waits_for_another_process(sqlite: Target, tmp_path: Path) -> None:
@@ -71,7 +83,9 @@ async def test_a_writer_waits_for_another_process(sqlite: Target, tmp_path: Path
     assert await writer.table() == [{"mark": 1}, {"mark": 2}]
 
 
-async def test_a_cancelled_wait_for_another_process_ends_at_once(sqlite: Target, tmp_path: Path) -> None:
+async def test_a_cancelled_wait_for_another_process_ends_at_once(
+    sqlite: Target, tmp_path: Path
+) -> None:
     await sqlite.execute("create table marks (mark integer)")
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
@@ -94,7 +108,9 @@ async def test_an_integer_beyond_64_bits_is_rejected(sqlite: Target) -> None:
 
 
 async def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None:
-    (tmp_path / "words.db").write_text("these are words, and many of them, and none of them is a database" * 50)
+    (tmp_path / "words.db").write_text(
+        "these are words, and many of them, and none of them is a database" * 50
+    )
     sink = SqliteSink(Connections({}, Folder(tmp_path)))
 
     with pytest.raises(DatabaseRefused, match="not a database"):
@@ -108,14 +124,17 @@ async def test_a_strict_table_refuses_values_of_other_types(sqlite: Target) -> N
         await Writer(sqlite, table="marks").write({"mark": "many"})
 
 
-async def test_writes_that_are_committed_together_fail_separately(sqlite: Target, tmp_path: Path) -> None:
+async def test_writes_that_are_committed_together_fail_separately(
+    sqlite: Target, tmp_path: Path
+) -> None:
     await sqlite.execute("create table marks (mark integer primary key)")
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
     marks = Writer(sqlite, table="marks")
     # The first one waits for the other process; the others wait behind it and are committed together.
     writing = [
-        asyncio.create_task(marks.write({"mark": mark}, identity=f"task-{at}")) for at, mark in enumerate([0, 1, 1, 2])
+        asyncio.create_task(marks.write({"mark": mark}, identity=f"task-{at}"))
+        for at, mark in enumerate([0, 1, 1, 2])
     ]
     await asyncio.wait(writing, timeout=0.1)
     other.execute("rollback")
@@ -133,12 +152,17 @@ async def test_writes_that_are_committed_together_fail_separately(sqlite: Target
     assert await marks.table() == [{"mark": 0}, {"mark": 1}, {"mark": 2}]
 
 
-async def test_a_write_that_is_cancelled_in_a_group_leaves_the_others_alone(sqlite: Target, tmp_path: Path) -> None:
+async def test_a_write_that_is_cancelled_in_a_group_leaves_the_others_alone(
+    sqlite: Target, tmp_path: Path
+) -> None:
     await sqlite.execute("create table marks (mark integer)")
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
     marks = Writer(sqlite, table="marks")
-    writing = [asyncio.create_task(marks.write({"mark": mark}, identity=f"task-{mark}")) for mark in range(4)]
+    writing = [
+        asyncio.create_task(marks.write({"mark": mark}, identity=f"task-{mark}"))
+        for mark in range(4)
+    ]
     await asyncio.wait(writing, timeout=0.1)
 
     writing[2].cancel()
@@ -155,7 +179,9 @@ async def test_writes_end_when_their_database_is_closed(sqlite: Target, tmp_path
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
     sink = SqliteSink(sqlite.connections)
-    writing = asyncio.create_task(sink.write(sink_spec("sqlite", table="marks"), raw({"mark": 1}), "task-1"))
+    writing = asyncio.create_task(
+        sink.write(sink_spec("sqlite", table="marks"), raw({"mark": 1}), "task-1")
+    )
     await asyncio.wait({writing}, timeout=0.1)
 
     await sqlite.connections.aclose()

@@ -160,7 +160,9 @@ CASES: list[tuple[str, str, int, int, str]] = [
 @pytest.mark.parametrize(
     ("text", "line", "column", "fragment"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )
-def test_a_bad_definition_is_rejected_with_position_and_hint(text: str, line: int, column: int, fragment: str) -> None:
+def test_a_bad_definition_is_rejected_with_position_and_hint(
+    text: str, line: int, column: int, fragment: str
+) -> None:
     problems = problems_of(text)
 
     matching = [problem for problem in problems if fragment in problem.message]
@@ -174,7 +176,10 @@ def test_there_are_enough_bad_definitions() -> None:
 
 
 def test_all_problems_are_reported_together_in_text_order() -> None:
-    text = HEAD + "  a: {handlr: e}\n  b: {handler: e, queue: ' '}\n  c: {handler: e, needs: d}\nfoo: 1\n"
+    text = (
+        HEAD
+        + "  a: {handlr: e}\n  b: {handler: e, queue: ' '}\n  c: {handler: e, needs: d}\nfoo: 1\n"
+    )
 
     assert [problem.line for problem in problems_of(text)] == [3, 3, 4, 5, 6]
 
@@ -185,7 +190,10 @@ def test_the_number_of_reported_problems_is_limited() -> None:
     problems = problems_of(text)
 
     assert len(problems) == 101
-    assert (problems[-1].message, problems[-1].hint) == ("150 more problems", "fix the errors above first")
+    assert (problems[-1].message, problems[-1].hint) == (
+        "150 more problems",
+        "fix the errors above first",
+    )
 
 
 JSON_CASES = [
@@ -204,7 +212,9 @@ JSON_CASES = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "fragment"), JSON_CASES)
-def test_a_bad_json_definition_is_rejected_with_its_position(text: str, line: int, column: int, fragment: str) -> None:
+def test_a_bad_json_definition_is_rejected_with_its_position(
+    text: str, line: int, column: int, fragment: str
+) -> None:
     problems = problems_of(text)
 
     assert [(p.line, p.column) for p in problems if fragment in p.message] == [(line, column)], [
@@ -216,10 +226,14 @@ def test_problems_of_a_decoded_definition_have_paths_but_no_positions() -> None:
     with pytest.raises(DefinitionInvalid) as caught:
         read_definition({"workflow_id": "w", "nodes": {"a": {"handler": "e", "retry": 0}}})
 
-    assert [(problem.path, problem.line) for problem in caught.value.problems] == [("nodes.a.retry", None)]
+    assert [(problem.path, problem.line) for problem in caught.value.problems] == [
+        ("nodes.a.retry", None)
+    ]
 
 
-@pytest.mark.parametrize("value", [{1: 2}, {"a": {1, 2}}, {"a": object()}, {"a": float("nan")}, {"a": b"x"}])
+@pytest.mark.parametrize(
+    "value", [{1: 2}, {"a": {1, 2}}, {"a": object()}, {"a": float("nan")}, {"a": b"x"}]
+)
 def test_a_decoded_definition_that_is_not_json_is_rejected(value: dict[str, object]) -> None:
     with pytest.raises(DefinitionInvalid):
         read_definition(value)
@@ -230,13 +244,18 @@ def test_bytes_that_are_not_utf_8_are_rejected() -> None:
 
 
 def test_a_document_over_the_size_limit_is_rejected() -> None:
-    assert "document too large: 33554433 bytes, limit 33554432" in problems_of("a" * (33554432 + 1))[0].message
+    assert (
+        "document too large: 33554433 bytes, limit 33554432"
+        in problems_of("a" * (33554432 + 1))[0].message
+    )
 
 
 def test_an_unknown_handler_is_a_warning_that_suggests_a_similar_one() -> None:
     _, warnings = read_definition(HEAD + "  a: {handler: ehco}\n", handlers={"echo", "http"})
 
-    assert [(w.line, w.column, w.hint, w.warning) for w in warnings] == [(3, 16, "did you mean 'echo'?", True)]
+    assert [(w.line, w.column, w.hint, w.warning) for w in warnings] == [
+        (3, 16, "did you mean 'echo'?", True)
+    ]
 
 
 def test_an_unknown_handler_is_an_error_when_strict() -> None:

@@ -211,7 +211,9 @@ CASES: list[tuple[str, str, int, int, str, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "column", "fragment", "hint"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+    ("text", "line", "column", "fragment", "hint"),
+    [case[1:] for case in CASES],
+    ids=[case[0] for case in CASES],
 )
 def test_bad_loops_pagination_and_sinks_are_rejected_with_position_and_hint(
     text: str, line: int, column: int, fragment: str, hint: str
@@ -236,7 +238,9 @@ def test_a_password_in_an_address_is_not_shown() -> None:
 
 def test_the_amount_of_code_in_loops_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.spec.sections.loops.CODE_CHARS_MAX", 50)
-    node = '{handler: python, params: {code: "def main(item): return item"}, loop: {collection: [1]}}'
+    node = (
+        '{handler: python, params: {code: "def main(item): return item"}, loop: {collection: [1]}}'
+    )
 
     problems = problems_of(f"{HEAD}  a: {node}\n  b: {node}\n")
 
@@ -246,19 +250,30 @@ def test_the_amount_of_code_in_loops_is_limited(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("template", "place"),
-    [("response.x", "response"), ("index + 1", "index"), ("error", "error"), ("attempt", "attempt")],
+    [
+        ("response.x", "response"),
+        ("index + 1", "index"),
+        ("error", "error"),
+        ("attempt", "attempt"),
+    ],
 )
-def test_a_name_with_limited_scope_causes_a_warning_when_inputs_are_not_declared(template: str, place: str) -> None:
-    _, warnings = read_definition(f'{HEAD}  a: {{handler: e, params: {{x: "{{{{ {template} }}}}"}}}}\n')
+def test_a_name_with_limited_scope_causes_a_warning_when_inputs_are_not_declared(
+    template: str, place: str
+) -> None:
+    _, warnings = read_definition(
+        f'{HEAD}  a: {{handler: e, params: {{x: "{{{{ {template} }}}}"}}}}\n'
+    )
 
     assert [(warning.line, warning.column) for warning in warnings] == [(3, 31)]
     assert f"name not available here: '{place}' is only known in" in warnings[0].message
 
 
 def test_a_declared_input_may_have_a_name_with_limited_scope() -> None:
-    text = (
-        'workflow_id: w\ninput: {properties: {response: {}}}\nnodes: {a: {handler: e, params: {x: "{{ response }}"}}}\n'
-    )
+    text = """
+workflow_id: w
+input: {properties: {response: {}}}
+nodes: {a: {handler: e, params: {x: "{{ response }}"}}}
+"""
 
     assert read_definition(text)[1] == []
 
@@ -267,15 +282,32 @@ def test_a_declared_input_may_have_a_name_with_limited_scope() -> None:
 def test_a_merge_path_without_effect_causes_a_warning(collect: str) -> None:
     _, warnings = read_definition(paging(f"{MORE}, collect: {collect}, merge_path: data"))
 
-    assert [warning.message for warning in warnings] == [f"merge_path has no effect: collect is {collect}"]
+    assert [warning.message for warning in warnings] == [
+        f"merge_path has no effect: collect is {collect}"
+    ]
 
 
 def test_a_merge_path_locates_the_rows_of_a_sink() -> None:
-    assert read_definition(paging(f"{MORE}, merge_path: data", ", sink: {tool: file, path: x.csv}"))[1] == []
+    assert (
+        read_definition(paging(f"{MORE}, merge_path: data", ", sink: {tool: file, path: x.csv}"))[1]
+        == []
+    )
 
 
 WORDS = st.sampled_from(
-    ["collection", "element", "mode", "concurrency", "while", "next_call", "merge_path", "tool", "table", "key", "mode"]
+    [
+        "collection",
+        "element",
+        "mode",
+        "concurrency",
+        "while",
+        "next_call",
+        "merge_path",
+        "tool",
+        "table",
+        "key",
+        "mode",
+    ]
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 100_001) | st.floats(allow_nan=False, allow_infinity=False)

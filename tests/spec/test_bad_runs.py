@@ -93,8 +93,12 @@ CASES: list[tuple[str, str, int, str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "column", "message"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_bad_rules_for_runs_are_rejected_with_position_and_hint(text: str, column: int, message: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "column", "message"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
+)
+def test_bad_rules_for_runs_are_rejected_with_position_and_hint(
+    text: str, column: int, message: str
+) -> None:
     problem = problems_of(text)[0]
 
     assert message in problem.message
@@ -115,7 +119,9 @@ def test_an_unknown_zone_suggests_a_similar_one() -> None:
 
 
 def test_a_key_instead_of_its_name_is_not_shown() -> None:
-    problem = problems_of("constraints: {pre_run_hook: {url: 'https://x', secret: whsec_c2VjcmV0}}")[0]
+    problem = problems_of(
+        "constraints: {pre_run_hook: {url: 'https://x', secret: whsec_c2VjcmV0}}"
+    )[0]
 
     assert "this is the key itself" in problem.message
     assert "c2VjcmV0" not in str(problem)
@@ -166,7 +172,9 @@ def test_rules_without_effect_cause_a_warning(text: str, message: str) -> None:
     assert [message in warning.message for warning in warnings] == [True]
 
 
-KEYS = st.sampled_from(["cron", "every", "at", "timezone", "url", "secret", "type", "parameters", "catch_up", "full"])
+KEYS = st.sampled_from(
+    ["cron", "every", "at", "timezone", "url", "secret", "type", "parameters", "catch_up", "full"]
+)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-2, 10**12) | st.floats(allow_nan=False, allow_infinity=False)
     | st.sampled_from(["", "@daily", "5m", "webhook", "wait", "https://[", "UTC", "2030-01-31T08:00:00Z", "*" * 300])
@@ -177,12 +185,20 @@ VALUES = st.recursive(
 PLACES = st.sampled_from(["schedule", "constraints", "actions", "run_retry"])
 
 
-@given(PLACES, st.sampled_from(["", "pre_run_hook", "on_failure", "on_constraint_violation"]), VALUES)
-def test_any_value_is_accepted_or_rejected_with_a_hint(place: str, inner: str, value: object) -> None:
+@given(
+    PLACES, st.sampled_from(["", "pre_run_hook", "on_failure", "on_constraint_violation"]), VALUES
+)
+def test_any_value_is_accepted_or_rejected_with_a_hint(
+    place: str, inner: str, value: object
+) -> None:
     problems: list[Problem] = []
     try:
         read_definition(
-            {"workflow_id": "w", "nodes": {"a": {"handler": "e"}}, place: {inner: value} if inner else value}
+            {
+                "workflow_id": "w",
+                "nodes": {"a": {"handler": "e"}},
+                place: {inner: value} if inner else value,
+            }
         )
     except DefinitionInvalid as refused:
         problems = list(refused.problems)

@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.plan import Backoff
-from windlass.spec import Definition, compile_plan, definition_from_json, definition_json, digest, read_definition
+from windlass.spec import (
+    Definition,
+    compile_plan,
+    definition_from_json,
+    definition_json,
+    digest,
+    read_definition,
+)
 
 FULL = """
 workflow_id: full
@@ -40,13 +47,22 @@ def test_a_plan_has_everything_the_core_needs() -> None:
     plan = compile_plan(full(), 3)
     fetch = plan.nodes[plan.index["fetch"]]
 
-    assert (plan.workflow_id, plan.version, plan.fail_fast, plan.timeout_seconds) == ("full", 3, False, 3600.0)
+    assert (plan.workflow_id, plan.version, plan.fail_fast, plan.timeout_seconds) == (
+        "full",
+        3,
+        False,
+        3600.0,
+    )
     assert [node.id for node in plan.nodes] == ["start", "fetch", "other", "join", "end"]
     assert plan.parents == [(), (0,), (0,), (1, 2), (3,)]
     assert plan.children == [(1, 2), (3,), (3,), (4,), ()]
     assert list(plan.dependency_counts) == [0, 1, 1, 2, 1]
     assert (fetch.queue, fetch.priority, fetch.on_error.attempts_max) == ("q1", 5, 4)
-    assert (fetch.on_error.backoff, fetch.on_error.initial_delay_seconds, fetch.on_error.jitter) == (
+    assert (
+        fetch.on_error.backoff,
+        fetch.on_error.initial_delay_seconds,
+        fetch.on_error.jitter,
+    ) == (
         Backoff.LINEAR,
         2.0,
         0.0,
@@ -75,7 +91,8 @@ def test_the_digest_does_not_depend_on_the_order_of_keys() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [("priority: 5", "priority: 6"), ("size + 1", "size + 2"), ("@daily", "@hourly"), ("1h", "2h")]
+    "change",
+    [("priority: 5", "priority: 6"), ("size + 1", "size + 2"), ("@daily", "@hourly"), ("1h", "2h")],
 )
 def test_the_digest_changes_with_the_definition(change: tuple[str, str]) -> None:
     changed = read_definition(FULL.replace(*change))[0]
@@ -87,12 +104,15 @@ NODES = st.fixed_dictionaries(
     {"handler": st.sampled_from(["echo", "http"])},
     optional={
         "params": st.dictionaries(
-            st.sampled_from(["a", "b"]), st.sampled_from([1, "x", "{{ input.x }}", [None, "{{ y }}"]])
+            st.sampled_from(["a", "b"]),
+            st.sampled_from([1, "x", "{{ input.x }}", [None, "{{ y }}"]]),
         ),
         "when": st.sampled_from([True, False, "{{ input.flag }}"]),
         "priority": st.integers(-5, 5),
         "timeout_seconds": st.sampled_from([1, 2.5, "3m"]),
-        "retry": st.sampled_from([1, 3, {"on_error": {"max_attempts": 2, "when": "{{ attempt < 2 }}"}}]),
+        "retry": st.sampled_from(
+            [1, 3, {"on_error": {"max_attempts": 2, "when": "{{ attempt < 2 }}"}}]
+        ),
         "allow_failure": st.booleans(),
     },
 )

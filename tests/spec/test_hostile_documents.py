@@ -8,8 +8,12 @@ SECONDS_MAX = 1.0
 GROWTH_KB_MAX = 64 * 1024
 ADDRESS_SPACE_BYTES = 1 << 30
 
-ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}, *a{n}, *a{n}]\n" for n in range(12))
-MERGES = "m0: &m0 {a: 1}\n" + "".join(f"m{n + 1}: &m{n + 1} {{<<: [*m{n}, *m{n}]}}\n" for n in range(30))
+ALIASES = "a0: &a0 [x, x]\n" + "".join(
+    f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}, *a{n}, *a{n}]\n" for n in range(12)
+)
+MERGES = "m0: &m0 {a: 1}\n" + "".join(
+    f"m{n + 1}: &m{n + 1} {{<<: [*m{n}, *m{n}]}}\n" for n in range(30)
+)
 HEAD = "workflow_id: w\nnodes: {a: {handler: e}}\n"
 DOCUMENT = '{"workflow_id": "w", "nodes": {"a": {"handler": "e", "params": {"x": %s}}}}'
 BOMBS = {
@@ -101,7 +105,14 @@ def test_bombs_are_refused_or_cheap() -> None:
     assert child.returncode == 0, child.stderr[-2000:]
     assert [name for name, *_ in reports] == list(BOMBS)
     accepted = {name for name, outcome, *_ in reports if outcome != "refused"}
-    assert accepted <= {"template bomb", "schema depth", "schema recursion", "cron never", "cron", "schema pattern"}
+    assert accepted <= {
+        "template bomb",
+        "schema depth",
+        "schema recursion",
+        "cron never",
+        "cron",
+        "schema pattern",
+    }
     assert [(name, seconds) for name, _, seconds, _ in reports if seconds > SECONDS_MAX] == []
     # The peak only grows, so the last figure covers all of them together.
     assert reports[-1][3] < GROWTH_KB_MAX

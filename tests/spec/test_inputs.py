@@ -16,8 +16,15 @@ SCHEMA = Raw(
             "properties": {
                 "url": {"type": "string", "pattern": "^(a+)+$"},
                 "size": {"type": "integer", "default": 100},
-                "nested": {"type": "object", "default": {}, "properties": {"deep": {"default": True}}},
-                "rows": {"type": "array", "items": {"type": "object", "properties": {"n": {"default": 1}}}},
+                "nested": {
+                    "type": "object",
+                    "default": {},
+                    "properties": {"deep": {"default": True}},
+                },
+                "rows": {
+                    "type": "array",
+                    "items": {"type": "object", "properties": {"n": {"default": 1}}},
+                },
             },
             "required": ["url"],
         }

@@ -14,11 +14,18 @@ SECONDS_MAX = 8.0
 
 
 def chain(reference: str = "") -> str:
-    lines = ["workflow_id: large", "nodes:", "  n0: {handler: echo}", "  n1: {handler: echo, dependencies: [n0]}"]
+    lines = [
+        "workflow_id: large",
+        "nodes:",
+        "  n0: {handler: echo}",
+        "  n1: {handler: echo, dependencies: [n0]}",
+    ]
     for number in range(2, NODES):
         lines += [f"  n{number}:", "    handler: echo", f"    dependencies: [n{number - 1}]"]
         if reference:
-            lines.append('    params: {value: "{{ ' + reference.format(number - 1, number - 2) + ' }}"}')
+            lines.append(
+                '    params: {value: "{{ ' + reference.format(number - 1, number - 2) + ' }}"}'
+            )
     return "\n".join(lines) + "\n"
 
 
@@ -82,7 +89,10 @@ def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
 def test_too_many_different_computations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("windlass.spec.workflow.PARSED_TEMPLATES_MAX", 1_000)
     nodes = {
-        f"n{node}": {"handler": "e", "params": {"v": [f"{{{{ input.x + {node * 200 + n} }}}}" for n in range(200)]}}
+        f"n{node}": {
+            "handler": "e",
+            "params": {"v": [f"{{{{ input.x + {node * 200 + n} }}}}" for n in range(200)]},
+        }
         for node in range(20)
     }
 
@@ -94,4 +104,6 @@ def test_too_many_templates_in_one_value_are_refused() -> None:
     values = [f"{{{{ input.x + {number} }}}}" for number in range(6000)]
 
     with pytest.raises(DefinitionInvalid, match="more than 5000 templates"):
-        read_definition({"workflow_id": "w", "nodes": {"a": {"handler": "e", "params": {"v": values}}}})
+        read_definition(
+            {"workflow_id": "w", "nodes": {"a": {"handler": "e", "params": {"v": values}}}}
+        )

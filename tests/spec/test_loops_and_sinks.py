@@ -101,7 +101,12 @@ def test_pagination_is_compiled_with_all_its_keys() -> None:
 
 
 def test_a_sink_is_compiled_with_its_options() -> None:
-    options = {"database": "{{ input.api_url }}.db", "table": "pages", "mode": "upsert", "key": ["page", "id"]}
+    options = {
+        "database": "{{ input.api_url }}.db",
+        "table": "pages",
+        "mode": "upsert",
+        "key": ["page", "id"],
+    }
 
     assert plan_of(FULL, "fetch").sink == SinkPlan("sqlite", compile_template(options))
 
@@ -125,7 +130,9 @@ def test_a_plain_node_has_no_loop_pagination_or_sink() -> None:
         ({"mode": "async", "concurrency": 10_000}, "async", 10_000),
     ],
 )
-def test_mode_and_concurrency_default_to_match_each_other(keys: dict[str, object], mode: str, window: int) -> None:
+def test_mode_and_concurrency_default_to_match_each_other(
+    keys: dict[str, object], mode: str, window: int
+) -> None:
     loop = loop_plan(**keys)
 
     assert (loop.mode, loop.window) == (mode, window)
@@ -137,7 +144,14 @@ def test_a_loop_with_only_a_collection_has_defaults() -> None:
 
 @pytest.mark.parametrize(
     "collection",
-    [[], [1, "a", {"b": None}], ["{{ input.a }}", 2], "{{ input.a }}", " {{ x | list }} ", "{# all #}{{ x }}"],
+    [
+        [],
+        [1, "a", {"b": None}],
+        ["{{ input.a }}", 2],
+        "{{ input.a }}",
+        " {{ x | list }} ",
+        "{# all #}{{ x }}",
+    ],
 )
 def test_a_collection_is_a_list_or_a_single_template(collection: object) -> None:
     assert loop_plan(collection=collection).collection.source == collection
@@ -155,7 +169,9 @@ def test_pagination_keeps_the_last_response_by_default() -> None:
 
 
 def test_pages_that_are_lists_are_appended_without_a_path() -> None:
-    rule = node_plan(retry={"on_success": {"while": "{{ response }}", "collect": "append"}}).on_success
+    rule = node_plan(
+        retry={"on_success": {"while": "{{ response }}", "collect": "append"}}
+    ).on_success
 
     assert rule is not None
     assert (rule.collect, rule.merge_path) == (Collect.APPEND, ())
@@ -172,12 +188,30 @@ def test_conditions_on_the_element_are_recognized() -> None:
     "sink",
     [
         {"tool": "postgres", "table": "t"},
-        {"tool": "postgres", "table": "s.t", "connection": "main_db", "mode": "upsert", "key": "id", "rows": "a.b"},
+        {
+            "tool": "postgres",
+            "table": "s.t",
+            "connection": "main_db",
+            "mode": "upsert",
+            "key": "id",
+            "rows": "a.b",
+        },
         {"tool": "postgres", "table": "t", "schema": "s", "column": "v", "json_column": "body"},
-        {"tool": "postgres", "table": "{{ input.t }}", "mode": "{{ input.m }}", "key": ["{{ input.k }}"]},
+        {
+            "tool": "postgres",
+            "table": "{{ input.t }}",
+            "mode": "{{ input.m }}",
+            "key": ["{{ input.k }}"],
+        },
         {"tool": "sqlite", "table": "t", "database": "data/x.db", "mode": "replace"},
         {"tool": "file", "path": "x.csv", "format": "csv", "mode": "replace", "rows": "items"},
-        {"tool": "http", "url": "https://x.test/in", "method": "PUT", "headers": {"X-A": "1"}, "rows": "items"},
+        {
+            "tool": "http",
+            "url": "https://x.test/in",
+            "method": "PUT",
+            "headers": {"X-A": "1"},
+            "rows": "items",
+        },
         {"tool": "http", "url": "{{ input.base }}/in", "headers": {"X-A": "{{ input.a }}"}},
     ],
 )
@@ -212,15 +246,26 @@ def test_a_stored_definition_equals_the_original() -> None:
     ],
 )
 def test_only_a_change_of_meaning_changes_the_digest(before: str, after: str) -> None:
-    one, other = (digest(definition_json(read(text))) for text in (FULL, FULL.replace(before, after)))
+    one, other = (
+        digest(definition_json(read(text))) for text in (FULL, FULL.replace(before, after))
+    )
 
     assert (one == other) == ("comment" in after)
 
 
 def test_explicit_defaults_do_not_change_the_definition() -> None:
     short = {"collection": [1]}
-    long = {"collection": [1], "element": "item", "mode": "sequential", "concurrency": 1, "on_failure": "fail"}
-    texts = [{"workflow_id": "w", "nodes": {"a": {"handler": "e", "loop": loop}}} for loop in (short, long)]
+    long = {
+        "collection": [1],
+        "element": "item",
+        "mode": "sequential",
+        "concurrency": 1,
+        "on_failure": "fail",
+    }
+    texts = [
+        {"workflow_id": "w", "nodes": {"a": {"handler": "e", "loop": loop}}}
+        for loop in (short, long)
+    ]
 
     assert definition_json(read(texts[0])) == definition_json(read(texts[1]))
 
@@ -255,8 +300,15 @@ PAGES = st.fixed_dictionaries(
     },
 )
 SINKS = st.fixed_dictionaries(
-    {"tool": st.sampled_from(["postgres", "sqlite"]), "table": st.sampled_from(["t", "s.t", "{{ input.t }}"])},
-    optional={"connection": st.just("c"), "key": st.sampled_from(["id", ["a", "b"]]), "rows": st.just("a.b")},
+    {
+        "tool": st.sampled_from(["postgres", "sqlite"]),
+        "table": st.sampled_from(["t", "s.t", "{{ input.t }}"]),
+    },
+    optional={
+        "connection": st.just("c"),
+        "key": st.sampled_from(["id", ["a", "b"]]),
+        "rows": st.just("a.b"),
+    },
 )
 
 
@@ -269,15 +321,25 @@ def test_a_plan_equals_its_document(keys: dict[str, dict[str, object]]) -> None:
     loop, sink = keys.get("loop"), keys.get("sink")
 
     assert definition_from_json(definition_json(definition)) == definition
-    assert (plan.loop is None, plan.on_success is None, plan.sink is None) == (not loop, not pages, not sink)
+    assert (plan.loop is None, plan.on_success is None, plan.sink is None) == (
+        not loop,
+        not pages,
+        not sink,
+    )
     if loop and plan.loop:
         concurrency = loop.get("concurrency", 1)
-        assert (plan.loop.window, plan.loop.mode) == (concurrency, "sequential" if concurrency == 1 else "async")
+        assert (plan.loop.window, plan.loop.mode) == (
+            concurrency,
+            "sequential" if concurrency == 1 else "async",
+        )
         assert plan.loop.collection.source == loop["collection"]
         assert plan.loop.element == loop.get("element", "item")
         assert plan.loop.chunk_size == loop.get("chunk_size")
         assert plan.loop.tolerant == (loop.get("on_failure") == "continue")
-        assert plan.loop.timeout_seconds == {1: 1.0, 2.5: 2.5, "3m": 180.0, None: None}[loop.get("timeout_seconds")]
+        assert (
+            plan.loop.timeout_seconds
+            == {1: 1.0, 2.5: 2.5, "3m": 180.0, None: None}[loop.get("timeout_seconds")]
+        )
     if pages and plan.on_success:
         assert plan.on_success.condition.source == pages["while"]
         assert plan.on_success.collect.name.lower() == pages.get("collect", "replace")
@@ -291,8 +353,14 @@ def test_a_plan_equals_its_document(keys: dict[str, dict[str, object]]) -> None:
 CODE = "def main(item, other=1): return item"
 
 
-def params_of(code: str, *, element: str = "item", handler: str = "python", **params: object) -> object:
-    node = {"handler": handler, "params": {"code": code, **params}, "loop": {"collection": [1], "element": element}}
+def params_of(
+    code: str, *, element: str = "item", handler: str = "python", **params: object
+) -> object:
+    node = {
+        "handler": handler,
+        "params": {"code": code, **params},
+        "loop": {"collection": [1], "element": element},
+    }
     plan = plan_of({"workflow_id": "w", "nodes": {"a": node}}, "a").params
     assert plan is not None
     return plan.source
@@ -305,7 +373,11 @@ def test_code_with_a_parameter_for_the_element_receives_it() -> None:
 def test_code_with_a_parameter_for_the_index_receives_it() -> None:
     code = "def main(user, *, index): return [index, user]"
 
-    assert params_of(code, element="user") == {"code": code, "user": "{{ user }}", "index": "{{ index }}"}
+    assert params_of(code, element="user") == {
+        "code": code,
+        "user": "{{ user }}",
+        "index": "{{ index }}",
+    }
 
 
 def test_explicit_params_for_the_element_are_kept() -> None:
@@ -355,12 +427,16 @@ def test_the_element_for_code_is_part_of_the_stored_definition() -> None:
     node = {"handler": "python", "params": {"code": CODE}, "loop": {"collection": [1]}}
     written = {**node, "params": {"code": CODE, "item": "{{ item }}"}}
 
-    stored = [definition_json(read({"workflow_id": "w", "nodes": {"a": one}})) for one in (node, written)]
+    stored = [
+        definition_json(read({"workflow_id": "w", "nodes": {"a": one}})) for one in (node, written)
+    ]
 
     assert stored[0] == stored[1]
 
 
 def test_code_outside_a_loop_receives_no_element() -> None:
-    plan = plan_of({"workflow_id": "w", "nodes": {"a": {"handler": "python", "params": {"code": CODE}}}}, "a")
+    plan = plan_of(
+        {"workflow_id": "w", "nodes": {"a": {"handler": "python", "params": {"code": CODE}}}}, "a"
+    )
 
     assert plan.params == compile_template({"code": CODE})

@@ -55,11 +55,31 @@ def test_json_and_flow_yaml_are_distinguished() -> None:
 
 
 def test_a_byte_order_mark_is_ignored() -> None:
-    assert read_definition("\ufeffworkflow_id: w\nnodes: {a: {handler: e}}\n".encode())[0].workflow_id == "w"
+    assert (
+        read_definition("\ufeffworkflow_id: w\nnodes: {a: {handler: e}}\n".encode())[0].workflow_id
+        == "w"
+    )
 
 
 LEAVES = st.sampled_from(
-    [None, True, 0, -12, 3.5, "", "a", "x y", "it's", "no", "12", "{{ a.b }}", "é", "a: b", "- x", "#c"]
+    [
+        None,
+        True,
+        0,
+        -12,
+        3.5,
+        "",
+        "a",
+        "x y",
+        "it's",
+        "no",
+        "12",
+        "{{ a.b }}",
+        "é",
+        "a: b",
+        "- x",
+        "#c",
+    ]
 )
 TREES = st.recursive(
     LEAVES,
@@ -83,7 +103,9 @@ TOKENS = st.sampled_from(
      "m:\n- 1", "n: [a, 'b']", "o: {}", "p: []", "q: {a: 1", "...", "---", "r: 1.5", "s: a/b.c", "t: {a: 1, a: 2}",
      "z: {a: 'b'}", "z1: {no: 1}", "z2: {null: 1}", "z3: {a: b}c"]
 )  # fmt: skip
-TEXTS = st.lists(st.tuples(TOKENS, st.sampled_from(["", "\n", "\n", "\n  "])).map("".join), max_size=8).map("".join)
+TEXTS = st.lists(
+    st.tuples(TOKENS, st.sampled_from(["", "\n", "\n", "\n  "])).map("".join), max_size=8
+).map("".join)
 
 
 def check_agreement(text: str) -> None:
@@ -116,7 +138,9 @@ VALUES = st.lists(PIECES, min_size=1, max_size=6).map("".join)
 
 @settings(max_examples=1000)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.booleans())
-def test_the_fast_reader_agrees_with_the_strict_one_on_values(values: list[str], is_list: bool) -> None:
+def test_the_fast_reader_agrees_with_the_strict_one_on_values(
+    values: list[str], is_list: bool
+) -> None:
     if is_list:
         check_agreement("\n".join(["all:", *(f"- {value}" for value in values)]))
     else:
@@ -129,8 +153,14 @@ def test_the_fast_reader_agrees_with_the_strict_one_on_any_text(text: str) -> No
     check_agreement(text)
 
 
-@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, max_size=3), st.booleans(), st.sampled_from([20, 200]))
-def test_the_fast_reader_reads_generated_yaml(tree: dict[str, object], is_flow: bool, width: int) -> None:
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), TREES, max_size=3),
+    st.booleans(),
+    st.sampled_from([20, 200]),
+)
+def test_the_fast_reader_reads_generated_yaml(
+    tree: dict[str, object], is_flow: bool, width: int
+) -> None:
     text = yaml.safe_dump(tree, allow_unicode=True, default_flow_style=is_flow, width=width)
 
     assert read_values(text) == tree
@@ -150,7 +180,9 @@ def test_the_strict_reader_reads_documents_that_the_fast_one_cannot_check(text: 
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b"]), TREES, max_size=2), st.sampled_from([None, 1]))
-def test_every_value_of_a_json_text_has_a_position(tree: dict[str, object], indent: int | None) -> None:
+def test_every_value_of_a_json_text_has_a_position(
+    tree: dict[str, object], indent: int | None
+) -> None:
     text = json.dumps(tree, indent=indent)
     wanted = frozenset((path, False) for path in paths_of(tree))
 

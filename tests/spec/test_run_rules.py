@@ -54,7 +54,9 @@ run_retry: {max_retries: 2, initial_delay: 30s, backoff_multiplier: 3, max_delay
 
 def test_all_rules_of_runs_are_in_the_plan() -> None:
     assert rules_of(FULL) == RunRules(
-        schedule=Schedule(cron="*/15 * * * *", zone="Europe/Paris", jitter_seconds=10.0, input_data={"n": 1}),
+        schedule=Schedule(
+            cron="*/15 * * * *", zone="Europe/Paris", jitter_seconds=10.0, input_data={"n": 1}
+        ),
         constraints=Constraints(
             max_concurrent_runs=1,
             require_previous_success=True,
@@ -62,17 +64,30 @@ def test_all_rules_of_runs_are_in_the_plan() -> None:
             catch_up_window_seconds=3600.0,
             max_expected_run_seconds=600.0,
             max_allowed_run_seconds=3600.0,
-            pre_run_hook=Hook(url="https://x.test/before", secret="hook_key", timeout_seconds=5.0, attempts_max=2),
+            pre_run_hook=Hook(
+                url="https://x.test/before", secret="hook_key", timeout_seconds=5.0, attempts_max=2
+            ),
             post_run_hook=Hook(url="https://x.test/after"),
             on_check_error=OnCheckError.ALLOW,
             missed_heartbeats_max=7,
         ),
         on_constraint_violation=Action(kind=ActionKind.WAIT, timeout_seconds=1800.0, critical=True),
-        on_failure=Action(kind=ActionKind.WEBHOOK, hook=Hook(url="https://x.test/failed", secret="hook_key")),
-        on_success=Action(kind=ActionKind.TRIGGER_JOB, workflow_id="report", version="stable", input_data={"of": "w"}),
+        on_failure=Action(
+            kind=ActionKind.WEBHOOK, hook=Hook(url="https://x.test/failed", secret="hook_key")
+        ),
+        on_success=Action(
+            kind=ActionKind.TRIGGER_JOB,
+            workflow_id="report",
+            version="stable",
+            input_data={"of": "w"},
+        ),
         on_slow=Action(kind=ActionKind.WEBHOOK, hook=Hook(url="https://x.test/slow")),
         retry=RunRetry(
-            max_retries=2, initial_delay_seconds=30.0, backoff_multiplier=3.0, max_delay_seconds=600.0, full=True
+            max_retries=2,
+            initial_delay_seconds=30.0,
+            backoff_multiplier=3.0,
+            max_delay_seconds=600.0,
+            full=True,
         ),
     )
 
@@ -94,7 +109,8 @@ def test_rules_can_be_sent_as_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"), [("true", CatchUp.ALL), ("false", CatchUp.NONE), ("all", CatchUp.ALL), ("none", CatchUp.NONE)]
+    ("written", "meant"),
+    [("true", CatchUp.ALL), ("false", CatchUp.NONE), ("all", CatchUp.ALL), ("none", CatchUp.NONE)],
 )
 def test_catch_up_has_several_spellings(written: str, meant: CatchUp) -> None:
     rules = rules_of(f"schedule: {{every: 1h}}\nconstraints: {{catch_up: {written}}}\n")
@@ -111,7 +127,9 @@ def test_a_number_is_a_shorthand_for_retries_of_the_run() -> None:
 
 
 def test_a_string_is_a_shorthand_for_an_action_without_parameters() -> None:
-    rules = rules_of("constraints: {max_concurrent_runs: 1}\nactions: {on_constraint_violation: kill_old}\n")
+    rules = rules_of(
+        "constraints: {max_concurrent_runs: 1}\nactions: {on_constraint_violation: kill_old}\n"
+    )
 
     assert rules is not None
     assert rules.on_constraint_violation == Action(kind=ActionKind.KILL_OLD)
@@ -143,7 +161,9 @@ def test_an_instant_has_an_offset_or_is_local_time_of_the_zone(text: str, hour: 
 
 
 def test_the_input_of_scheduled_jobs_has_the_defaults_of_the_schema() -> None:
-    rules = rules_of("input: {properties: {n: {default: 5}}}\nschedule: {every: 1h, input: {m: 1}}\n")
+    rules = rules_of(
+        "input: {properties: {n: {default: 5}}}\nschedule: {every: 1h, input: {m: 1}}\n"
+    )
 
     assert rules is not None
     assert rules.schedule is not None
@@ -157,7 +177,9 @@ def test_a_hook_names_the_secret_that_verifies_requests() -> None:
     assert definition_from_json(definition_json(definition)) == definition
 
 
-@pytest.mark.parametrize(("retry", "attempts"), [("", 4), (", retry: 1", 1), (", retry: {max_redeliveries: 2}", 4)])
+@pytest.mark.parametrize(
+    ("retry", "attempts"), [("", 4), (", retry: 1", 1), (", retry: {max_redeliveries: 2}", 4)]
+)
 def test_a_webhook_is_retried_by_default(retry: str, attempts: int) -> None:
     text = f"workflow_id: w\nnodes:\n  a: {{handler: webhook, params: {{url: 'https://x.test'}}{retry}}}\n"
 

@@ -73,7 +73,11 @@ def test_steps_without_edges_follow_each_other() -> None:
         "workflow_id: w\nsteps:\n- {step: b, tool: echo}\n- {step: a, tool: echo}\n- {step: c, tool: echo}\n"
     )
 
-    assert [(node.id, node.dependencies) for node in definition.nodes] == [("b", ()), ("a", ("b",)), ("c", ("a",))]
+    assert [(node.id, node.dependencies) for node in definition.nodes] == [
+        ("b", ()),
+        ("a", ("b",)),
+        ("c", ("a",)),
+    ]
 
 
 def test_steps_with_an_edge_are_only_ordered_by_edges() -> None:
@@ -81,7 +85,11 @@ def test_steps_with_an_edge_are_only_ordered_by_edges() -> None:
         "workflow_id: w\nsteps:\n- {step: a, tool: echo}\n- {step: b, tool: echo}\n- {step: c, tool: echo, needs: a}\n"
     )
 
-    assert {node.id: node.dependencies for node in definition.nodes} == {"a": (), "b": (), "c": ("a",)}
+    assert {node.id: node.dependencies for node in definition.nodes} == {
+        "a": (),
+        "b": (),
+        "c": ("a",),
+    }
 
 
 @pytest.mark.parametrize(
@@ -104,7 +112,9 @@ def test_two_spellings_of_a_node_mean_the_same(one: str, other: str) -> None:
     assert definition_json(read(texts[0])) == definition_json(read(texts[1]))
 
 
-@pytest.mark.parametrize("edge", ["dependencies: [a]", "dependencies: a", "needs: [a]", "depends_on: [a, a]"])
+@pytest.mark.parametrize(
+    "edge", ["dependencies: [a]", "dependencies: a", "needs: [a]", "depends_on: [a, a]"]
+)
 def test_edges_have_several_spellings(edge: str) -> None:
     definition = read(f"workflow_id: w\nnodes:\n  a: {{handler: e}}\n  b: {{handler: e, {edge}}}\n")
 
@@ -144,7 +154,9 @@ GRAPHS = st.integers(1, 8).flatmap(
 
 
 @given(GRAPHS)
-def test_any_graph_means_the_same_in_every_spelling(graph: tuple[list[str], set[tuple[int, int]]]) -> None:
+def test_any_graph_means_the_same_in_every_spelling(
+    graph: tuple[list[str], set[tuple[int, int]]],
+) -> None:
     names, pairs = graph
     edges = [(names[a], names[b]) for a, b in sorted(pairs) if a < b]
     above = {name: [a for a, b in edges if b == name] for name in names}
@@ -152,7 +164,9 @@ def test_any_graph_means_the_same_in_every_spelling(graph: tuple[list[str], set[
     by_needs = {name: {"handler": "e", "dependencies": above[name]} for name in names}
     by_next = {name: {"next": below[name], "tool": "e"} for name in sorted(names)}
     listed = [{"id": name, "handler": "e", "needs": above[name]} for name in reversed(names)]
-    texts = [json.dumps({"workflow_id": "w", "nodes": nodes}) for nodes in (by_needs, by_next, listed)]
+    texts = [
+        json.dumps({"workflow_id": "w", "nodes": nodes}) for nodes in (by_needs, by_next, listed)
+    ]
     if edges:
         steps = [{"step": name, "tool": "e", "depends_on": above[name]} for name in names]
         texts.append(json.dumps({"steps": steps, "workflow_id": "w"}))

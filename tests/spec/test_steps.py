@@ -2,7 +2,13 @@
 
 import pytest
 
-from tests.spec.steps import FETCH_MULTIPLE_APIS, FETCH_PAGINATED_DATA, PROCESS_ITEMS, PROCESS_USERS, STEPS
+from tests.spec.steps import (
+    FETCH_MULTIPLE_APIS,
+    FETCH_PAGINATED_DATA,
+    PROCESS_ITEMS,
+    PROCESS_USERS,
+    STEPS,
+)
 from windlass.core.plan import Collect, NodePlan
 from windlass.spec import compile_plan, definition_from_json, definition_json, read_definition
 
@@ -84,4 +90,6 @@ def test_a_loop_with_pagination_is_compiled() -> None:
     assert plan.loop is not None
     assert plan.on_success is not None
     assert plan.on_success.next_call is not None
-    assert plan.on_success.next_call.source == {"params": {"page": "{{ response.paging.page + 1 }}"}}
+    assert plan.on_success.next_call.source == {
+        "params": {"page": "{{ response.paging.page + 1 }}"}
+    }

@@ -80,7 +80,9 @@ def test_a_document_has_block_style_and_a_fixed_order_of_keys() -> None:
     ]  # fmt: skip
     assert "  fetch:\n    handler: http\n    dependencies:\n      - start\n    params:\n" in text
     assert "timeout_seconds: 7200\n" in text
-    assert '      code: |\n        def main(item):\n            return [item, "x"]  # a mark\n' in text
+    assert (
+        '      code: |\n        def main(item):\n            return [item, "x"]  # a mark\n' in text
+    )
 
 
 def test_writing_a_document_is_deterministic() -> None:

@@ -56,10 +56,15 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
     await store.workflows.delete("old", T0, force=False)
     await store.workflows.put_alias("flow", "stable", [AliasTarget(1, 90), AliasTarget(2, 10)], T0)
     await store.jobs.insert(
-        [new_job(f"j{n}", input=AWKWARD, key=f"k{n}", digest="d", created_at=T0 + n) for n in range(450)]
+        [
+            new_job(f"j{n}", input=AWKWARD, key=f"k{n}", digest="d", created_at=T0 + n)
+            for n in range(450)
+        ]
     )
     lease = await store.leases.take(0, "one")
-    looping = structs.replace(node_row("j1", "a", "running"), number=3, progress=Raw(b'{"total":10,"begun":4}'))
+    looping = structs.replace(
+        node_row("j1", "a", "running"), number=3, progress=Raw(b'{"total":10,"begun":4}')
+    )
     written = changes(
         nodes=[looping, node_row("j1", "b", output=AWKWARD, error="null", meta="{}")],
         events={"j1": [event(n, data=AWKWARD) for n in range(2, 900)]},
@@ -79,8 +84,13 @@ async def source(path: str) -> AsyncIterator[SqliteStore]:
         run_row("timed:1", workflow_id="timed"),
         run_row("timed:2", "failed", workflow_id="timed", completed_at=T0, succeeded=False),
     ]
-    events = {("timed", "timed:1"): [event(1, "run_created", None)], ("timed", ""): [event(1, "slots_missed", None)]}
-    await store.commit(0, lease.epoch, run_changes(inserted=runs, deliveries=[delivery_row("d1")], events=events))
+    events = {
+        ("timed", "timed:1"): [event(1, "run_created", None)],
+        ("timed", ""): [event(1, "slots_missed", None)],
+    }
+    await store.commit(
+        0, lease.epoch, run_changes(inserted=runs, deliveries=[delivery_row("d1")], events=events)
+    )
     yield store
     await store.close()
 
@@ -90,7 +100,9 @@ async def copied(source: SqliteStore, path: str, target: str) -> PostgresStore:
     return await PostgresStore.open(target, SystemClock(), connections_max=10)
 
 
-async def test_schedules_runs_and_deliveries_are_copied(source: SqliteStore, path: str, target: str) -> None:
+async def test_schedules_runs_and_deliveries_are_copied(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await copied(source, path, target)
 
     shard = shard_of("timed", SHARDS)
@@ -99,8 +111,14 @@ async def test_schedules_runs_and_deliveries_are_copied(source: SqliteStore, pat
     assert list(await store.runs.list(RunFilter())) == runs
     assert [row.request_id for row in await store.runs.requests([shard], 10)] == ["r2"]
     assert await store.runs.delivery("d1") == await source.runs.delivery("d1")
-    assert list(await store.runs.events("timed:1")) == list(await source.runs.events("timed:1")) != []
-    assert list(await store.runs.schedule_events("timed")) == list(await source.runs.schedule_events("timed")) != []
+    assert (
+        list(await store.runs.events("timed:1")) == list(await source.runs.events("timed:1")) != []
+    )
+    assert (
+        list(await store.runs.schedule_events("timed"))
+        == list(await source.runs.schedule_events("timed"))
+        != []
+    )
     await store.close()
 
 
@@ -111,7 +129,9 @@ async def rows_in(target: str) -> dict[str, int]:
     return counts
 
 
-async def test_every_copied_job_is_restored_unchanged(source: SqliteStore, path: str, target: str) -> None:
+async def test_every_copied_job_is_restored_unchanged(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await copied(source, path, target)
 
     jobs = await source.jobs.list(JobFilter(limit=1_000))
@@ -120,9 +140,13 @@ async def test_every_copied_job_is_restored_unchanged(source: SqliteStore, path:
         before, after = await source.jobs.restore(job_id), await store.jobs.restore(job_id)
         assert structs.replace(after.job.spec, shard=0) == before.job.spec
         assert (after.job.state, after.job.seq) == (before.job.state, before.job.seq)
-        assert sorted(after.nodes, key=lambda row: row.number) == sorted(before.nodes, key=lambda row: row.number)
+        assert sorted(after.nodes, key=lambda row: row.number) == sorted(
+            before.nodes, key=lambda row: row.number
+        )
         assert list(after.loops) == list(before.loops)
-        assert list(await store.jobs.events(job_id, 0, 2_000)) == list(await source.jobs.events(job_id, 0, 2_000))
+        assert list(await store.jobs.events(job_id, 0, 2_000)) == list(
+            await source.jobs.events(job_id, 0, 2_000)
+        )
     await store.close()
 
 
@@ -132,10 +156,16 @@ async def test_definitions_aliases_requests_results_and_logs_are_copied(
     store = await copied(source, path, target)
 
     shard = shard_of("j1", SHARDS)
-    assert list(await store.workflows.versions("flow")) == list(await source.workflows.versions("flow"))
-    assert list(await store.workflows.versions("old")) == list(await source.workflows.versions("old"))
+    assert list(await store.workflows.versions("flow")) == list(
+        await source.workflows.versions("flow")
+    )
+    assert list(await store.workflows.versions("old")) == list(
+        await source.workflows.versions("old")
+    )
     assert await store.workflows.aliases("flow") == await source.workflows.aliases("flow")
-    assert list(await store.jobs.requests(shard, 9)) == [Request("r1", "j1", "cancel", T0, "not\ufffdneeded", "a")]
+    assert list(await store.jobs.requests(shard, 9)) == [
+        Request("r1", "j1", "cancel", T0, "not\ufffdneeded", "a")
+    ]
     assert [one.message for one in await store.jobs.results(shard, 9)] == [
         one.message for one in await source.jobs.results(0, 9)
     ]
@@ -164,7 +194,9 @@ async def test_jobs_of_runs_are_copied_to_the_shard_of_their_workflow_with_their
     await source.jobs.insert(jobs)
     for job in jobs:
         await source.jobs.put_request(Request(f"of-{job.job_id}", job.job_id, "cancel", T0))
-        message = TaskFinished(job.job_id, "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id=f"t-{job.job_id}")
+        message = TaskFinished(
+            job.job_id, "a", 1, "w", T0, T0, Succeeded(Raw(b"1")), result_id=f"t-{job.job_id}"
+        )
         await source.jobs.put_result(StoredResult(f"t-{job.job_id}", 0, message, T0))
 
     store = await copied(source, path, target)
@@ -177,7 +209,9 @@ async def test_jobs_of_runs_are_copied_to_the_shard_of_their_workflow_with_their
     await store.close()
 
 
-async def test_the_new_database_continues_where_the_old_one_ended(source: SqliteStore, path: str, target: str) -> None:
+async def test_the_new_database_continues_where_the_old_one_ended(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await copied(source, path, target)
     shard = shard_of("j1", SHARDS)
     lease = await store.leases.claim(shard, "one", 60.0)
@@ -193,7 +227,9 @@ async def test_the_new_database_continues_where_the_old_one_ended(source: Sqlite
     await store.close()
 
 
-async def test_the_copy_returns_the_copied_tables(source: SqliteStore, path: str, target: str) -> None:
+async def test_the_copy_returns_the_copied_tables(
+    source: SqliteStore, path: str, target: str
+) -> None:
     copied = await copy_database(path, target, SHARDS, T0)
 
     assert {one.name: one.rows for one in copied} == await rows_in(target)
@@ -201,7 +237,9 @@ async def test_the_copy_returns_the_copied_tables(source: SqliteStore, path: str
     assert all(one.rows for one in copied)
 
 
-async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path: str, target: str) -> None:
+async def test_a_database_that_is_not_empty_is_refused(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.workflows.put("mine", Raw(b"{}"), "d", T0)
     await store.close()
@@ -212,7 +250,9 @@ async def test_a_database_that_is_not_empty_is_refused(source: SqliteStore, path
     assert sum((await rows_in(target)).values()) == 1
 
 
-async def test_a_database_that_an_engine_uses_is_refused(source: SqliteStore, path: str, target: str) -> None:
+async def test_a_database_that_an_engine_uses_is_refused(
+    source: SqliteStore, path: str, target: str
+) -> None:
     store = await PostgresStore.open(target, SystemClock(), connections_max=10)
     await store.leases.renew("engine-7", {}, 60.0)
 
@@ -221,7 +261,9 @@ async def test_a_database_that_an_engine_uses_is_refused(source: SqliteStore, pa
     await store.close()
 
 
-async def test_an_interrupted_copy_leaves_the_target_empty(source: SqliteStore, path: str, target: str) -> None:
+async def test_an_interrupted_copy_leaves_the_target_empty(
+    source: SqliteStore, path: str, target: str
+) -> None:
     watching = await asyncpg.connect(target)
     # The copy waits at the last table until it is interrupted.
     await watching.execute(
@@ -243,7 +285,9 @@ async def test_an_interrupted_copy_leaves_the_target_empty(source: SqliteStore, 
     assert sum((await rows_in(target)).values()) == 0
 
 
-async def test_a_table_that_differs_from_its_source_fails_the_copy(source: SqliteStore, path: str, target: str) -> None:
+async def test_a_table_that_differs_from_its_source_fails_the_copy(
+    source: SqliteStore, path: str, target: str
+) -> None:
     connection = await asyncpg.connect(target)
     await connection.execute(
         "create function damage() returns trigger language plpgsql as "
@@ -266,11 +310,24 @@ async def test_copying_a_missing_database_is_refused(tmp_path: Path, target: str
     assert not (tmp_path / "nothing.db").exists()
 
 
-async def test_every_table_of_an_embedded_database_is_known_to_the_copy(source: SqliteStore, path: str) -> None:
-    tables = {row[0] for row in apsw.Connection(path).execute("select name from sqlite_schema where type = 'table'")}
+async def test_every_table_of_an_embedded_database_is_known_to_the_copy(
+    source: SqliteStore, path: str
+) -> None:
+    tables = {
+        row[0]
+        for row in apsw.Connection(path).execute(
+            "select name from sqlite_schema where type = 'table'"
+        )
+    }
 
     # Leases and the history of the schema are not copied.
-    assert tables - {"shards", "engines", "schema_version", "sqlite_sequence", "run_heartbeats"} == set(TABLES)
+    assert tables - {
+        "shards",
+        "engines",
+        "schema_version",
+        "sqlite_sequence",
+        "run_heartbeats",
+    } == set(TABLES)
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -39,7 +39,9 @@ async def test_a_second_store_reads_the_rows_of_the_first(store: PostgresStore, 
     await other.close()
 
 
-async def test_stores_that_submit_the_same_keys_create_one_job_for_each(store: PostgresStore, url: str) -> None:
+async def test_stores_that_submit_the_same_keys_create_one_job_for_each(
+    store: PostgresStore, url: str
+) -> None:
     other = await PostgresStore.open(url, SystemClock(), connections_max=10)
     keys = [f"k{n}" for n in range(20)]
     batches = [
@@ -50,11 +52,17 @@ async def test_stores_that_submit_the_same_keys_create_one_job_for_each(store: P
 
     answers = [answer for batch in await asyncio.gather(*batches) for answer in batch]
 
-    assert sum(answer.created for answer in answers) == len(keys) == len(await store.jobs.list(JobFilter(limit=99)))
+    assert (
+        sum(answer.created for answer in answers)
+        == len(keys)
+        == len(await store.jobs.list(JobFilter(limit=99)))
+    )
     await other.close()
 
 
-async def test_a_takeover_waits_for_a_running_commit(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_takeover_waits_for_a_running_commit(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     # The commit has checked its epoch and waits for the lock on the job's row.
@@ -113,7 +121,9 @@ async def test_log_lines_become_visible_in_order(store: PostgresStore, url: str)
 # Lost connections and restarts
 
 
-async def test_a_read_is_repeated_after_a_lost_connection(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_read_is_repeated_after_a_lost_connection(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await store.jobs.insert([new_job("j1")])
     await admin.execute(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'windlass' "
@@ -132,7 +142,9 @@ async def test_a_commit_whose_connection_is_lost_is_unknown_and_the_next_one_suc
     await holding.start()
     await admin.execute("select from jobs where job_id = 'j1' for update")
     committing = asyncio.ensure_future(store.commit(0, lease.epoch, changes(jobs=[job_row("j1")])))
-    while not await admin.fetchval(f"select pg_terminate_backend(pid) from {WAITING}", "transactionid"):
+    while not await admin.fetchval(
+        f"select pg_terminate_backend(pid) from {WAITING}", "transactionid"
+    ):
         pass
 
     with pytest.raises(CommitUnknown):
@@ -165,7 +177,11 @@ async def test_a_store_survives_a_restart_of_its_server(tmp_path: Path) -> None:
 
 async def started_again(server: Server) -> Server:
     process = await asyncio.to_thread(
-        subprocess.Popen, server.process.args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/"
+        subprocess.Popen,
+        server.process.args,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
     )
     while True:
         with suppress(OSError, asyncpg.PostgresError):
@@ -173,7 +189,9 @@ async def started_again(server: Server) -> Server:
             return server._replace(process=process)
 
 
-async def test_a_transaction_is_repeated_after_a_deadlock(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_transaction_is_repeated_after_a_deadlock(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
     await admin.execute(
@@ -187,7 +205,10 @@ async def test_a_transaction_is_repeated_after_a_deadlock(store: PostgresStore, 
     finally:
         await admin.execute("drop function deadlock cascade; drop sequence tries")
 
-    assert ((await store.jobs.get("j1")).state.status, (await store.jobs.get("j1")).seq) == ("running", 2)
+    assert ((await store.jobs.get("j1")).state.status, (await store.jobs.get("j1")).seq) == (
+        "running",
+        2,
+    )
 
 
 async def test_a_commit_of_a_deleted_job_stores_nothing(store: PostgresStore) -> None:
@@ -196,13 +217,20 @@ async def test_a_commit_of_a_deleted_job_stores_nothing(store: PostgresStore) ->
 
     with pytest.raises(CommitUnknown, match="only 1 found"):
         await store.commit(
-            0, lease.epoch, changes(jobs=[job_row("j1"), job_row("deleted")], nodes=[node_row("j1", "a")])
+            0,
+            lease.epoch,
+            changes(jobs=[job_row("j1"), job_row("deleted")], nodes=[node_row("j1", "a")]),
         )
 
-    assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == ("pending", [])
+    assert ((await store.jobs.get("j1")).state.status, list(await store.jobs.nodes("j1"))) == (
+        "pending",
+        [],
+    )
 
 
-async def test_a_statement_that_takes_too_long_is_cancelled(url: str, admin: asyncpg.Connection) -> None:
+async def test_a_statement_that_takes_too_long_is_cancelled(
+    url: str, admin: asyncpg.Connection
+) -> None:
     store = await PostgresStore.open(url, SystemClock(), connections_max=10, statement_seconds=0.2)
     await store.jobs.insert([new_job("j1")])
     lease = await store.leases.take(0, "one")
@@ -266,28 +294,38 @@ async def test_a_role_without_the_right_to_create_tables_can_open_an_up_to_date_
         "create role app login; grant select, insert, update, delete on all tables in schema public to app"
     )
     try:
-        store = await PostgresStore.open(url.replace("windlass@", "app@"), SystemClock(), connections_max=10)
+        store = await PostgresStore.open(
+            url.replace("windlass@", "app@"), SystemClock(), connections_max=10
+        )
         await store.jobs.insert([new_job("j1")])
         await store.close()
     finally:
         await admin.execute("drop owned by app; drop role app")
 
 
-async def test_definitions_are_applied_again_when_they_changed(url: str, admin: asyncpg.Connection) -> None:
+async def test_definitions_are_applied_again_when_they_changed(
+    url: str, admin: asyncpg.Connection
+) -> None:
     await admin.execute("update schema_version set checksum = 'other' where name = 'definitions'")
 
     assert (await migrate(url, T0), await migrate(url, T0)) == (1, 0)
 
 
-@pytest.mark.parametrize("wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"])
+@pytest.mark.parametrize(
+    "wrong", ["postgresql://windlass@127.0.0.1:1/none", "postgresql://windlass@127.0.0.1:x/none"]
+)
 async def test_the_error_about_an_unreachable_server_has_no_password(wrong: str) -> None:
     with pytest.raises(StoreUnavailable, match="cannot use the database") as caught:
-        await PostgresStore.open(wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10)
+        await PostgresStore.open(
+            wrong.replace("windlass@", "windlass:geheim@"), SystemClock(), connections_max=10
+        )
 
     assert "geheim" not in str(caught.value)
 
 
-async def test_a_database_of_another_encoding_is_refused(postgres_server: Server, admin: asyncpg.Connection) -> None:
+async def test_a_database_of_another_encoding_is_refused(
+    postgres_server: Server, admin: asyncpg.Connection
+) -> None:
     await admin.execute("create database ascii encoding 'SQL_ASCII' locale 'C' template template0")
     try:
         with pytest.raises(StoreUnavailable, match="SQL_ASCII"):
@@ -304,7 +342,9 @@ async def test_a_standby_is_refused(url: str, admin: asyncpg.Connection) -> None
         with pytest.raises(StoreUnavailable, match="cannot use"):
             await PostgresStore.open(url, SystemClock(), connections_max=10)
     finally:
-        await admin.execute("set default_transaction_read_only = off; alter database particular reset all")
+        await admin.execute(
+            "set default_transaction_read_only = off; alter database particular reset all"
+        )
 
 
 # Values
@@ -322,9 +362,12 @@ async def test_characters_that_postgres_cannot_store_are_replaced(store: Postgre
 
 
 @pytest.mark.parametrize(
-    "column", [[], [""], ["", ""], [None], ["a", None], [None, "a"], ["a", "", None], ["é🌍", '{},"']]
+    "column",
+    [[], [""], ["", ""], [None], ["a", None], [None, "a"], ["a", "", None], ["é🌍", '{},"']],
 )
-async def test_columns_of_texts_arrive_unchanged(admin: asyncpg.Connection, column: list[str | None]) -> None:
+async def test_columns_of_texts_arrive_unchanged(
+    admin: asyncpg.Connection, column: list[str | None]
+) -> None:
     arrived = await admin.fetchval("select windlass_texts($1)", joined_texts(column))
 
     # unnest fills up a null column, beside others.
@@ -332,7 +375,9 @@ async def test_columns_of_texts_arrive_unchanged(admin: asyncpg.Connection, colu
 
 
 @pytest.mark.parametrize("column", [[], [1], [None, 2], [-1, 2**62, None], [None]])
-async def test_columns_of_numbers_arrive_unchanged(admin: asyncpg.Connection, column: list[int | None]) -> None:
+async def test_columns_of_numbers_arrive_unchanged(
+    admin: asyncpg.Connection, column: list[int | None]
+) -> None:
     arrived = await admin.fetchval("select $1::text::bigint[]", joined_numbers(column))
 
     assert arrived == (column if any(one is not None for one in column) else None)
@@ -345,9 +390,12 @@ async def test_columns_of_truth_values_arrive_unchanged(admin: asyncpg.Connectio
 
 
 @pytest.mark.parametrize(
-    "value", [b"null", b'"text"', rb'"\u0000"', rb'["\\u0000"]', b'{"b": 1, "a":1.00, "b":2}', b"1e400"]
+    "value",
+    [b"null", b'"text"', rb'"\u0000"', rb'["\\u0000"]', b'{"b": 1, "a":1.00, "b":2}', b"1e400"],
 )
-async def test_json_values_of_a_commit_are_stored_byte_for_byte(store: PostgresStore, value: bytes) -> None:
+async def test_json_values_of_a_commit_are_stored_byte_for_byte(
+    store: PostgresStore, value: bytes
+) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job("j1")])
     row = node_row("j1", "a", output=value.decode())
@@ -357,14 +405,18 @@ async def test_json_values_of_a_commit_are_stored_byte_for_byte(store: PostgresS
     assert stored == row
 
 
-async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_updates_of_hot_rows_stay_in_their_pages(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await admin.execute("select pg_stat_force_next_flush(), pg_stat_reset()")
     lease = await store.leases.take(0, "one")
     ids = [f"j{n}" for n in range(300)]
     await store.jobs.insert([new_job(job_id) for job_id in ids])
     for status in ("dispatched", "running"):
         jobs = [job_row(job_id) for job_id in ids]
-        await store.commit(0, lease.epoch, changes(jobs=jobs, nodes=[node_row(one, "a", status) for one in ids]))
+        await store.commit(
+            0, lease.epoch, changes(jobs=jobs, nodes=[node_row(one, "a", status) for one in ids])
+        )
     await store.close()
 
     query = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relname = 'nodes'"
@@ -375,7 +427,9 @@ async def test_updates_of_hot_rows_stay_in_their_pages(store: PostgresStore, adm
     assert found[1] >= 270
 
 
-async def test_the_first_event_is_derived_from_the_job(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_the_first_event_is_derived_from_the_job(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await store.jobs.insert([new_job("j1")])
     assert await admin.fetchval("select count(*) from events") == 0
 
@@ -392,13 +446,17 @@ async def test_events_of_runs_have_a_view(store: PostgresStore, admin: asyncpg.C
     written = {("flow", "flow:1"): [event(1, "run_created"), event(2, "run_state_changed")]}
     await store.commit(0, epoch, run_changes(events=written))
 
-    shown = await admin.fetch("select workflow_id, run_id, seq, event_type from run_event_list order by seq")
+    shown = await admin.fetch(
+        "select workflow_id, run_id, seq, event_type from run_event_list order by seq"
+    )
 
     expected = [("flow", "flow:1", 1, "run_created"), ("flow", "flow:1", 2, "run_state_changed")]
     assert [tuple(row) for row in shown] == expected
 
 
-async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_a_page_of_events_is_read_without_the_others(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     await store.jobs.insert([new_job("j1")])
     await admin.execute(
         "insert into events (job_id, first_seq, last_seq, body) select 'j1', n, n, '[]' from generate_series(2, 5000) n"
@@ -409,5 +467,7 @@ async def test_a_page_of_events_is_read_without_the_others(store: PostgresStore,
     for after in (0, 2500):
         asked = text.replace("$2", str(after)).replace("$3", "10")
         plan = await admin.fetch(f"explain (analyze, costs off, timing off, buffers off) {asked}")
-        read = [int(float(rows)) for row in plan for rows in re.findall(r"actual rows=([\d.]+)", row[0])]
+        read = [
+            int(float(rows)) for row in plan for rows in re.findall(r"actual rows=([\d.]+)", row[0])
+        ]
         assert max(read) <= 11, plan

@@ -21,9 +21,13 @@ async def begin(store: PostgresStore, shards: Sequence[int] = SHARDS) -> dict[in
     return {shard: (await store.leases.take(shard, "me")).epoch for shard in shards}
 
 
-async def commit_all(store: PostgresStore, epochs: dict[int, int], seq: int = 2) -> list[BaseException | None]:
+async def commit_all(
+    store: PostgresStore, epochs: dict[int, int], seq: int = 2
+) -> list[BaseException | None]:
     started = [
-        store.commit(shard, epoch, changes(jobs=[job_row(f"j{shard}")], events={f"j{shard}": [event(seq)]}))
+        store.commit(
+            shard, epoch, changes(jobs=[job_row(f"j{shard}")], events={f"j{shard}": [event(seq)]})
+        )
         for shard, epoch in epochs.items()
     ]
     return await asyncio.gather(*started, return_exceptions=True)
@@ -33,7 +37,9 @@ async def statuses(store: PostgresStore, shards: Sequence[int] = SHARDS) -> list
     return [(await store.jobs.get(f"j{shard}")).state.status for shard in shards]
 
 
-async def test_commits_of_several_shards_are_one_transaction(store: PostgresStore, admin: asyncpg.Connection) -> None:
+async def test_commits_of_several_shards_are_one_transaction(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
     epochs = await begin(store)
 
     assert await commit_all(store, epochs) == [None] * 4
@@ -86,7 +92,9 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
 ) -> None:
     epochs = await begin(store, [0])
     both = [
-        store.commit(0, epochs[0], changes(jobs=[job_row("j0", status)], events={"j0": [event(seq)]}))
+        store.commit(
+            0, epochs[0], changes(jobs=[job_row("j0", status)], events={"j0": [event(seq)]})
+        )
         for seq, status in [(2, "running"), (3, "completed")]
     ]
 
@@ -97,7 +105,9 @@ async def test_commits_of_one_shard_are_stored_one_after_the_other(
     assert await admin.fetchval("select count(distinct xmin::text) from events") == 2
 
 
-async def test_a_commit_that_was_cancelled_before_it_was_sent_is_not_stored(store: PostgresStore) -> None:
+async def test_a_commit_that_was_cancelled_before_it_was_sent_is_not_stored(
+    store: PostgresStore,
+) -> None:
     epochs = await begin(store, [0, 1])
     given_up = asyncio.ensure_future(store.commit(0, epochs[0], changes(jobs=[job_row("j0")])))
     kept = asyncio.ensure_future(store.commit(1, epochs[1], changes(jobs=[job_row("j1")])))
@@ -129,7 +139,9 @@ async def test_each_shard_gets_its_own_rows(store: PostgresStore) -> None:
 
     asked = [
         asyncio.gather(
-            store.leases.epoch(shard), store.jobs.pending(shard, T0 + 1 + 9 * shard, 10), store.jobs.requests(shard, 10)
+            store.leases.epoch(shard),
+            store.jobs.pending(shard, T0 + 1 + 9 * shard, 10),
+            store.jobs.requests(shard, 10),
         )
         for shard in (*SHARDS, 9)
     ]
@@ -141,14 +153,18 @@ async def test_each_shard_gets_its_own_rows(store: PostgresStore) -> None:
 
 
 async def test_each_shard_has_its_own_limit(store: PostgresStore) -> None:
-    await store.jobs.insert([new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"])
+    await store.jobs.insert(
+        [new_job(f"{name}{shard}", shard=shard) for shard in (0, 1) for name in "abc"]
+    )
 
     found = await asyncio.gather(store.jobs.pending(0, T0 + 1, 1), store.jobs.pending(1, T0 + 1, 2))
 
     assert found == [["a0"], ["a1", "b1"]]
 
 
-async def test_a_cancelled_query_does_not_affect_the_others_of_its_batch(store: PostgresStore) -> None:
+async def test_a_cancelled_query_does_not_affect_the_others_of_its_batch(
+    store: PostgresStore,
+) -> None:
     epochs = await begin(store, [0, 1])
     given_up, kept = (asyncio.ensure_future(store.leases.epoch(shard)) for shard in (0, 1))
     await asyncio.sleep(0)

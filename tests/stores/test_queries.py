@@ -32,7 +32,11 @@ async def test_every_query_is_valid_in_postgres(url: str) -> None:
 def test_parameters_become_numbered_placeholders_in_the_order_of_their_first_use() -> None:
     sqlite, postgres = queries(SQLITE)["run_list"], queries(POSTGRES)["run_list"]
 
-    assert sqlite.parameters == postgres.parameters == ("workflow_id", "state", "before_at", "before_id", "limit")
+    assert (
+        sqlite.parameters
+        == postgres.parameters
+        == ("workflow_id", "state", "before_at", "before_id", "limit")
+    )
     assert "workflow_id = ?1 or ?1 is null" in sqlite.sql
     assert "workflow_id = $1 or $1 is null" in postgres.sql
 
@@ -66,9 +70,13 @@ def test_tokens_are_replaced(text: str, dialect: Dialect, expected: str) -> None
 
 def test_queries_that_are_equal_in_both_dialects_are_shared() -> None:
     stores = files("windlass.stores")
-    shared = "".join(path.read_text() for path in (stores / "sql").iterdir() if path.name.endswith(".sql"))
+    shared = "".join(
+        path.read_text() for path in (stores / "sql").iterdir() if path.name.endswith(".sql")
+    )
     sqlite, postgres = queries(SQLITE), queries(POSTGRES)
-    of_both = {name for name in sqlite.keys() & postgres.keys() if f"-- name: {name}\n" not in shared}
+    of_both = {
+        name for name in sqlite.keys() & postgres.keys() if f"-- name: {name}\n" not in shared
+    }
 
     copies = {name for name in of_both if sqlite[name].sql.replace("?", "$") == postgres[name].sql}
 
@@ -79,7 +87,10 @@ def test_queries_that_are_equal_in_both_dialects_are_shared() -> None:
 def test_a_view_has_the_columns_of_the_nodes_table() -> None:
     connection = connect(":memory:")
     migrate_sqlite(connection, 0)
-    columns = [[row[1] for row in connection.execute(f"pragma table_info({name})")] for name in ("nodes", "node_list")]
+    columns = [
+        [row[1] for row in connection.execute(f"pragma table_info({name})")]
+        for name in ("nodes", "node_list")
+    ]
 
     assert sorted(columns[0]) == sorted(columns[1])
 

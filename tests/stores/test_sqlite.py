@@ -39,7 +39,9 @@ async def test_concurrent_writers_and_readers_get_no_lock_error(store: SqliteSto
         for n in range(200):
             job_id = f"j{writer}-{n}"
             await store.jobs.insert([new_job(job_id)])
-            await store.commit(0, lease.epoch, changes(nodes=[node_row(job_id, "a")], events={job_id: [event(2)]}))
+            await store.commit(
+                0, lease.epoch, changes(nodes=[node_row(job_id, "a")], events={job_id: [event(2)]})
+            )
             assert (await store.jobs.get(job_id)).seq == 2
 
     await asyncio.gather(*(write(writer) for writer in range(16)))
@@ -51,18 +53,26 @@ async def test_a_commit_of_many_jobs_does_not_block_the_event_loop(store: Sqlite
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job(f"j{number}") for number in range(200)])
 
-    few = store.commit(0, lease.epoch, changes(nodes=[node_row("j0", "a")], events={"j0": [event(2)]}))
+    few = store.commit(
+        0, lease.epoch, changes(nodes=[node_row("j0", "a")], events={"j0": [event(2)]})
+    )
     assert few.done()
     # Dispatched nodes have no rows; their events are written.
-    many = store.commit(0, lease.epoch, changes(events={f"j{number}": [event(3)] for number in range(200)}))
+    many = store.commit(
+        0, lease.epoch, changes(events={f"j{number}": [event(3)] for number in range(200)})
+    )
     assert not many.done()
     await many
 
 
-async def test_a_second_store_on_the_file_waits_for_the_write_lock(store: SqliteStore, path: str) -> None:
+async def test_a_second_store_on_the_file_waits_for_the_write_lock(
+    store: SqliteStore, path: str
+) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
 
-    await asyncio.gather(*(s.jobs.insert([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other)))
+    await asyncio.gather(
+        *(s.jobs.insert([new_job(f"{n}-{s is other}")]) for n in range(100) for s in (store, other))
+    )
 
     assert len(await store.jobs.unfinished(0)) == 200
     await other.close()
@@ -127,7 +137,9 @@ async def test_migrations_are_applied_once(store: SqliteStore, path: str) -> Non
     assert applied == sorted((step.number, step.checksum) for step in migrations(SQLITE))
 
 
-async def test_definitions_are_applied_again_when_they_changed(store: SqliteStore, path: str) -> None:
+async def test_definitions_are_applied_again_when_they_changed(
+    store: SqliteStore, path: str
+) -> None:
     await store.close()
     database = apsw.Connection(path)
     database.execute("drop view node_list")
@@ -149,7 +161,9 @@ async def test_a_database_of_a_newer_version_is_refused(store: SqliteStore, path
         await SqliteStore.open(path, SystemClock())
 
 
-async def test_a_migration_that_was_changed_afterwards_is_refused(store: SqliteStore, path: str) -> None:
+async def test_a_migration_that_was_changed_afterwards_is_refused(
+    store: SqliteStore, path: str
+) -> None:
     await store.close()
     apsw.Connection(path).execute("update schema_version set checksum = 'other'")
 
@@ -170,7 +184,9 @@ def limit_size(store: SqliteStore, pages_more: int) -> None:
     connection = store._connection
     assert connection is not None
     pages = next(iter(connection.execute("pragma page_count")))[0]
-    connection.execute(f"pragma max_page_count = {pages + pages_more if pages_more >= 0 else 2**30}")
+    connection.execute(
+        f"pragma max_page_count = {pages + pages_more if pages_more >= 0 else 2**30}"
+    )
 
 
 async def test_a_full_disk_leaves_no_partial_commit(store: SqliteStore) -> None:
@@ -179,7 +195,9 @@ async def test_a_full_disk_leaves_no_partial_commit(store: SqliteStore) -> None:
     limit_size(store, 2)
 
     wanted = changes(
-        jobs=[job_row("j1")], nodes=[node_row("j1", "a", output='"' + "x" * 100_000 + '"')], events={"j1": [event(2)]}
+        jobs=[job_row("j1")],
+        nodes=[node_row("j1", "a", output='"' + "x" * 100_000 + '"')],
+        events={"j1": [event(2)]},
     )
     with pytest.raises(CommitUnknown, match="full"):
         await store.commit(0, lease.epoch, wanted)
@@ -207,7 +225,8 @@ async def test_a_full_disk_fails_all_operations_of_a_group(store: SqliteStore) -
     large = '"' + "x" * 50_000 + '"'
 
     outcomes = await asyncio.gather(
-        *(store.jobs.insert([new_job(f"j{n}", input=large)]) for n in range(20)), return_exceptions=True
+        *(store.jobs.insert([new_job(f"j{n}", input=large)]) for n in range(20)),
+        return_exceptions=True,
     )
 
     assert {type(outcome) for outcome in outcomes} == {CommitUnknown}
@@ -218,12 +237,21 @@ async def test_a_refused_operation_does_not_affect_its_group(store: SqliteStore)
     await store.jobs.insert([new_job("j1")])
 
     outcomes = await asyncio.gather(
-        *(store.jobs.put_request(Request(f"r{n}", "j1" if n % 2 else "nothing", "cancel", n)) for n in range(10)),
+        *(
+            store.jobs.put_request(Request(f"r{n}", "j1" if n % 2 else "nothing", "cancel", n))
+            for n in range(10)
+        ),
         return_exceptions=True,
     )
 
     assert [isinstance(outcome, int) for outcome in outcomes] == [bool(n % 2) for n in range(10)]
-    assert [r.request_id for r in await store.jobs.requests(0, 10)] == ["r1", "r3", "r5", "r7", "r9"]
+    assert [r.request_id for r in await store.jobs.requests(0, 10)] == [
+        "r1",
+        "r3",
+        "r5",
+        "r7",
+        "r9",
+    ]
 
 
 async def deployed(store: SqliteStore, digest: str) -> int:
@@ -252,7 +280,9 @@ async def test_a_caching_store_does_not_return_a_deleted_workflow(alone: SqliteS
         await alone.workflows.get("w")
 
 
-async def test_a_caching_store_applies_a_change_whose_caller_was_cancelled(alone: SqliteStore) -> None:
+async def test_a_caching_store_applies_a_change_whose_caller_was_cancelled(
+    alone: SqliteStore,
+) -> None:
     deploying = asyncio.create_task(deployed(alone, "second"))
     await asyncio.sleep(0)
     deploying.cancel()
@@ -283,7 +313,9 @@ def test_the_number_of_cached_workflows_is_limited() -> None:
     assert sum(newest.get(name) is not None for name in names) <= WORKFLOWS_MAX
 
 
-async def test_a_store_without_a_cache_returns_versions_of_another_store(store: SqliteStore, path: str) -> None:
+async def test_a_store_without_a_cache_returns_versions_of_another_store(
+    store: SqliteStore, path: str
+) -> None:
     other = await SqliteStore.open(path, SystemClock(), synchronous="off")
     await deployed(other, "first")
     assert (await store.workflows.get("w")).version == 1
@@ -305,7 +337,9 @@ async def test_concurrent_submits_get_their_own_results(store: SqliteStore) -> N
 
 
 async def test_a_cancelled_submit_does_not_affect_concurrent_ones(store: SqliteStore) -> None:
-    first, second = (asyncio.create_task(store.jobs.insert([new_job(name)])) for name in ("j1", "j2"))
+    first, second = (
+        asyncio.create_task(store.jobs.insert([new_job(name)])) for name in ("j1", "j2")
+    )
     await asyncio.sleep(0)
 
     first.cancel()
@@ -327,16 +361,27 @@ async def test_the_first_event_is_derived_from_the_job(store: SqliteStore, path:
     connection.close()
 
 
-async def test_events_of_runs_have_a_view_and_are_found_by_their_key(store: SqliteStore, path: str) -> None:
+async def test_events_of_runs_have_a_view_and_are_found_by_their_key(
+    store: SqliteStore, path: str
+) -> None:
     epoch = await put_runs(store, run_row("flow:1"))
     written = {("flow", "flow:1"): [event(1, "run_created"), event(2, "run_state_changed")]}
     await store.commit(0, epoch, run_changes(events=written))
     connection = apsw.Connection(path)
 
-    shown = list(connection.execute("select workflow_id, run_id, seq, event_type from run_event_list"))
-    of_run = list(connection.execute(f"explain query plan {queries(SQLITE)['run_event_pages'].sql}", ("r", 0, 9)))
+    shown = list(
+        connection.execute("select workflow_id, run_id, seq, event_type from run_event_list")
+    )
+    of_run = list(
+        connection.execute(
+            f"explain query plan {queries(SQLITE)['run_event_pages'].sql}", ("r", 0, 9)
+        )
+    )
 
-    assert shown == [("flow", "flow:1", 1, "run_created"), ("flow", "flow:1", 2, "run_state_changed")]
+    assert shown == [
+        ("flow", "flow:1", 1, "run_created"),
+        ("flow", "flow:1", 2, "run_state_changed"),
+    ]
     assert ["SEARCH run_events USING PRIMARY KEY" in row[3] for row in of_run][:1] == [True]
     connection.close()
 

@@ -87,7 +87,9 @@ async def test_after_a_slow_commit_the_next_ones_run_on_the_thread(
         assert writer.write(note("c"), small=True).done()
 
 
-async def test_the_write_ahead_log_stays_small_on_the_loop_and_on_the_thread(tmp_path: Path) -> None:
+async def test_the_write_ahead_log_stays_small_on_the_loop_and_on_the_thread(
+    tmp_path: Path,
+) -> None:
     text = "x" * 3_000
     async with opened(tmp_path / "x.db") as writer:
         for number in range(2 * CHECKPOINT_PAGES):
@@ -100,7 +102,9 @@ async def test_the_write_ahead_log_stays_small_on_the_loop_and_on_the_thread(tmp
 
 
 @pytest.mark.parametrize("small", [True, False])
-async def test_an_operation_is_written_after_another_one_raised(tmp_path: Path, *, small: bool) -> None:
+async def test_an_operation_is_written_after_another_one_raised(
+    tmp_path: Path, *, small: bool
+) -> None:
     def broken(connection: Connection) -> None:
         connection.execute("insert into notes values ('half')")
         raise ZeroDivisionError

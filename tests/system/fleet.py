@@ -78,7 +78,9 @@ class Restartable:
 
 def durable_postgres(folder: Path) -> Restartable:
     """Start a PostgreSQL server whose commits survive a kill."""
-    on = {f"{name}=off": f"{name}=on" for name in ("fsync", "synchronous_commit", "full_page_writes")}
+    on = {
+        f"{name}=off": f"{name}=on" for name in ("fsync", "synchronous_commit", "full_page_writes")
+    }
     return Restartable(start_postgres(folder), on)
 
 
@@ -150,7 +152,11 @@ class Fleet:
         self.folder = folder
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.environment = {**without_settings(), **environment, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
+        self.environment = {
+            **without_settings(),
+            **environment,
+            "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}",
+        }
         self.processes: list[Process] = []
 
     async def spawn(
@@ -175,14 +181,21 @@ class Fleet:
 
     async def server(self, *arguments: str, settings: Mapping[str, str] | None = None) -> Process:
         """Start an API server."""
-        return await self._up("server", "server", "--port", str(self.port), *arguments, settings=settings)
+        return await self._up(
+            "server", "server", "--port", str(self.port), *arguments, settings=settings
+        )
 
-    async def engine(self, name: str = "engine", settings: Mapping[str, str] | None = None) -> Process:
+    async def engine(
+        self, name: str = "engine", settings: Mapping[str, str] | None = None
+    ) -> Process:
         """Start an engine."""
         return await self._up(name, "engine", settings=settings)
 
     async def worker(
-        self, name: str = "worker", settings: Mapping[str, str] | None = None, imports: str = "steps"
+        self,
+        name: str = "worker",
+        settings: Mapping[str, str] | None = None,
+        imports: str = "steps",
     ) -> Process:
         """Start a worker with the handlers of a module, which may be in the fleet's folder."""
         return await self._up(name, "worker", "--import", imports, settings=settings)

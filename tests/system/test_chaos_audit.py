@@ -43,18 +43,25 @@ class FinishedRun(Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def finished_run(
-    postgres_server: Server, redis_server: Server, tmp_path_factory: pytest.TempPathFactory, worker_id: str
+    postgres_server: Server,
+    redis_server: Server,
+    tmp_path_factory: pytest.TempPathFactory,
+    worker_id: str,
 ) -> FinishedRun:
     """Run once; each test changes a copy of its databases."""
     folder = tmp_path_factory.mktemp("finished_run")
     # A process may set up this module again after tests of other modules.
     database, target = f"audit_{folder.name}_{worker_id}", f"audit_target_{folder.name}_{worker_id}"
-    database_url, target_url = (new_database(postgres_server.url, name) for name in (database, target))
+    database_url, target_url = (
+        new_database(postgres_server.url, name) for name in (database, target)
+    )
     acknowledged = asyncio.run(run_jobs(folder, database_url, target_url, redis_server.url))
     return FinishedRun(postgres_server.url, database, target, folder / FOLDER, acknowledged)
 
 
-async def run_jobs(folder: Path, database_url: str, target_url: str, redis_url: str) -> list[AcknowledgedSubmit]:
+async def run_jobs(
+    folder: Path, database_url: str, target_url: str, redis_url: str
+) -> list[AcknowledgedSubmit]:
     """Run one job of each kind with real processes."""
     await rows(target_url, TABLE_SQL)
     environment = {
@@ -64,12 +71,17 @@ async def run_jobs(folder: Path, database_url: str, target_url: str, redis_url: 
         f"WINDLASS_CONNECTIONS__{TARGET.upper()}": target_url,
     }
     async with fleet(folder, environment) as processes:
-        await asyncio.gather(processes.server(), processes.engine(), processes.worker(imports=HANDLERS))
+        await asyncio.gather(
+            processes.server(), processes.engine(), processes.worker(imports=HANDLERS)
+        )
         async with Client(processes.url) as client, asyncio.timeout(ENDS_SECONDS_MAX):
             for name in KINDS:
                 document = {"workflow_id": name, "nodes": DOCUMENTS[name]}
                 await client.workflows.deploy(msgspec.json.encode(document), format="json")
-            jobs = {name: await client.jobs.submit(name, {}, idempotency_key=f"key-of-{name}") for name in KINDS}
+            jobs = {
+                name: await client.jobs.submit(name, {}, idempotency_key=f"key-of-{name}")
+                for name in KINDS
+            }
             for job in jobs.values():
                 await client.jobs.wait(job.job_id)
     return [AcknowledgedSubmit(job.job_id, name, f"key-of-{name}") for name, job in jobs.items()]
@@ -81,7 +93,11 @@ def copies() -> Iterator[int]:
 
 
 async def found(
-    finished_run: FinishedRun, copies: Iterator[int], tamper: Tamper | None, *, in_target: bool = False
+    finished_run: FinishedRun,
+    copies: Iterator[int],
+    tamper: Tamper | None,
+    *,
+    in_target: bool = False,
 ) -> list[str]:
     """Return what the audit finds in a changed copy of the run."""
     database_url, target_url = (
@@ -105,7 +121,11 @@ def statement(sql: str, kind: str = "chain") -> Tamper:
     """Return a change of the rows of a job."""
 
     async def change(connection: Any, jobs: dict[str, str]) -> None:
-        assert (await connection.execute(sql, jobs[kind])) not in ("UPDATE 0", "DELETE 0", "INSERT 0 0")
+        assert (await connection.execute(sql, jobs[kind])) not in (
+            "UPDATE 0",
+            "DELETE 0",
+            "INSERT 0 0",
+        )
 
     return change
 
@@ -120,7 +140,9 @@ def events(edit: Callable[[list[list[Any]]], list[list[Any]]]) -> Tamper:
         edited = edit([event for page in pages for event in msgspec.json.decode(page[0])])
         await connection.execute("delete from events where job_id = $1", jobs["chain"])
         body = msgspec.json.encode(edited).decode()
-        await connection.execute("insert into events values ($1, 1, $2, $3)", jobs["chain"], edited[-1][0], body)
+        await connection.execute(
+            "insert into events values ($1, 1, $2, $3)", jobs["chain"], edited[-1][0], body
+        )
 
     return change
 
@@ -148,7 +170,9 @@ async def lose(connection: Any, jobs: dict[str, str]) -> None:
         await connection.execute(f"delete from {table} where job_id = $1", jobs["chain"])
 
 
-async def test_unchanged_run_has_no_violations(finished_run: FinishedRun, copies: Iterator[int]) -> None:
+async def test_unchanged_run_has_no_violations(
+    finished_run: FinishedRun, copies: Iterator[int]
+) -> None:
     assert await found(finished_run, copies, None) == []
 
 
@@ -210,7 +234,9 @@ async def test_changed_row_is_a_violation(
     ],
     ids=["twice", "missing", "invented"],
 )
-async def test_wrong_sink_row_is_a_violation(finished_run: FinishedRun, copies: Iterator[int], sql: str) -> None:
+async def test_wrong_sink_row_is_a_violation(
+    finished_run: FinishedRun, copies: Iterator[int], sql: str
+) -> None:
     violations = await found(finished_run, copies, statement(sql, "sink"), in_target=True)
 
     assert "I7" in {text.partition(" ")[0].rstrip(":") for text in violations}, violations

@@ -49,7 +49,17 @@ def workflow() -> str:
 
 
 def spawn(folder: Path, *more: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "windlass", "run", "killed.json", "--json", "--import", "steps", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "windlass",
+        "run",
+        "killed.json",
+        "--json",
+        "--import",
+        "steps",
+        *more,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
@@ -62,7 +72,10 @@ def completed(folder: Path) -> set[str]:
         return set()
     connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
-        return {row[0] for row in connection.execute("select node_id from nodes where status = 'completed'")}
+        return {
+            row[0]
+            for row in connection.execute("select node_id from nodes where status = 'completed'")
+        }
     except apsw.SQLError:  # killed before the schema was created
         return set()
     finally:
@@ -77,7 +90,11 @@ def ledger(folder: Path) -> list[str]:
 def events(folder: Path) -> list[tuple[int, str, str | None]]:
     connection = apsw.Connection(str(folder / ".windlass" / "windlass.db"))
     try:
-        return list(connection.execute("select seq, event_type, node_id from event_list order by job_id, seq"))
+        return list(
+            connection.execute(
+                "select seq, event_type, node_id from event_list order by job_id, seq"
+            )
+        )
     finally:
         connection.close()
 
@@ -85,7 +102,11 @@ def events(folder: Path) -> list[tuple[int, str, str | None]]:
 def kill_at(process: "subprocess.Popen[bytes]", folder: Path, calls: int, seconds: float) -> None:
     """Kill the process some time after so many handlers have started."""
     file = folder / "ledger"
-    while process.poll() is None and calls and (not file.exists() or file.stat().st_size < calls * LINE_BYTES):
+    while (
+        process.poll() is None
+        and calls
+        and (not file.exists() or file.stat().st_size < calls * LINE_BYTES)
+    ):
         time.sleep(0.0005)
     time.sleep(seconds)
     process.send_signal(signal.SIGKILL)
@@ -100,7 +121,9 @@ def killed_once(folder: Path, calls: int, seconds: float) -> int:
     process = spawn(folder)
     kill_at(process, folder, calls, seconds)
     before, ran_before = completed(folder), ledger(folder)
-    if len(before) == 300:  # the last node and the job end in one commit: there is nothing left to resume
+    if (
+        len(before) == 300
+    ):  # the last node and the job end in one commit: there is nothing left to resume
         return len(before)
 
     outcome = _resume(folder)
@@ -129,14 +152,20 @@ def _resume(folder: Path) -> dict:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kills", [pytest.param(KILLS, marks=pytest.mark.prove), SMOKE_KILLS])
-def test_job_killed_at_any_moment_is_resumed_and_runs_nothing_twice(tmp_path: Path, kills: int) -> None:
+def test_job_killed_at_any_moment_is_resumed_and_runs_nothing_twice(
+    tmp_path: Path, kills: int
+) -> None:
     chance = random.Random(8470)
     # Some while the process starts, the others between the first handler and the last.
     at_start = kills // 6
     moments = [(0, chance.uniform(0.1, 0.6)) for _ in range(at_start)]
-    moments += [(chance.randrange(1, 299), chance.uniform(0.0, 0.005)) for _ in range(kills - at_start)]
+    moments += [
+        (chance.randrange(1, 299), chance.uniform(0.0, 0.005)) for _ in range(kills - at_start)
+    ]
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda n: killed_once(tmp_path / str(n), *moments[n]), range(kills)))
 
-    assert len([count for count in found if 0 < count < 300]) >= kills // 2, f"too few kills hit the run: {found}"
+    assert len([count for count in found if 0 < count < 300]) >= kills // 2, (
+        f"too few kills hit the run: {found}"
+    )

@@ -48,11 +48,21 @@ WORKFLOW = {
                     "merge_path": "data",
                 }
             },
-            "sink": {"tool": "sqlite", "database": "target.db", "table": "orders", "mode": "append"},
+            "sink": {
+                "tool": "sqlite",
+                "database": "target.db",
+                "table": "orders",
+                "mode": "append",
+            },
         }
     },
 }
-EXPECTED = [(shop, page, place) for shop in range(SHOPS) for page in range(1, PAGES + 1) for place in range(ROWS)]
+EXPECTED = [
+    (shop, page, place)
+    for shop in range(SHOPS)
+    for page in range(1, PAGES + 1)
+    for place in range(ROWS)
+]
 
 
 def prepared(folder: Path) -> Path:
@@ -66,7 +76,17 @@ def prepared(folder: Path) -> Path:
 
 
 def spawn(folder: Path, *more: str) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "windlass", "run", "killed.json", "--json", "--import", "steps", *more]
+    command = [
+        sys.executable,
+        "-m",
+        "windlass",
+        "run",
+        "killed.json",
+        "--json",
+        "--import",
+        "steps",
+        *more,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe)
@@ -86,9 +106,15 @@ def killed_once(folder: Path, calls: int, seconds: float) -> int:
     written = len(rows_of(folder))
     outcome = resumed(folder) if process.returncode == -signal.SIGKILL else None
 
-    assert Counter(rows_of(folder)) == Counter(EXPECTED), f"killed after {begun} calls, with {written} rows written"
+    assert Counter(rows_of(folder)) == Counter(EXPECTED), (
+        f"killed after {begun} calls, with {written} rows written"
+    )
     if outcome is not None:
-        found = [(row["shop"], row["page"], row["place"]) for item in outcome["result_data"]["fetch"] for row in item]
+        found = [
+            (row["shop"], row["page"], row["place"])
+            for item in outcome["result_data"]["fetch"]
+            for row in item
+        ]
         assert found == EXPECTED
     return begun
 
@@ -113,11 +139,15 @@ def rows_of(folder: Path) -> list[tuple[int, int, int]]:
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kills", [pytest.param(KILLS, marks=pytest.mark.prove), SMOKE_KILLS])
-def test_paginated_loop_killed_at_any_moment_writes_every_row_once(tmp_path: Path, kills: int) -> None:
+def test_paginated_loop_killed_at_any_moment_writes_every_row_once(
+    tmp_path: Path, kills: int
+) -> None:
     chance = random.Random(1909)
     moments = [(chance.randrange(1, CALLS), chance.uniform(0.0, 0.012)) for _ in range(kills)]
 
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda n: killed_once(tmp_path / str(n), *moments[n]), range(kills)))
 
-    assert len([begun for begun in found if begun < CALLS]) >= kills // 2, f"too few kills hit the run: {found}"
+    assert len([begun for begun in found if begun < CALLS]) >= kills // 2, (
+        f"too few kills hit the run: {found}"
+    )

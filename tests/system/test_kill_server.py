@@ -89,10 +89,14 @@ class Load:
         job = await client.jobs.get(job_id)
         assert msgspec.json.decode(job.input_data) == {"number": self.acknowledged[job_id]}
         assert job.status in ("pending", "running", "completed"), f"{job_id} is {job.status}"
-        assert job.status == "completed" or not was_completed, f"{job_id} was completed and is {job.status}"
+        assert job.status == "completed" or not was_completed, (
+            f"{job_id} was completed and is {job.status}"
+        )
         if job.status == "completed":
             self.completed.add(job_id)
-            assert msgspec.json.decode(job.result_data)["c"] == {"number": self.acknowledged[job_id]}
+            assert msgspec.json.decode(job.result_data)["c"] == {
+                "number": self.acknowledged[job_id]
+            }
 
 
 async def start(folder: Path, port: int) -> asyncio.subprocess.Process:
@@ -120,7 +124,9 @@ async def kill(process: asyncio.subprocess.Process) -> str:
 
 
 def after_kill(folder: Path) -> Kill:
-    connection = apsw.Connection(str(folder / ".windlass" / "windlass.db"), flags=apsw.SQLITE_OPEN_READWRITE)
+    connection = apsw.Connection(
+        str(folder / ".windlass" / "windlass.db"), flags=apsw.SQLITE_OPEN_READWRITE
+    )
     try:
         rows = connection.execute("select job_id, node_id from nodes where status = 'completed'")
         completed = {(str(job_id), str(node_id)) for job_id, node_id in rows}
@@ -147,7 +153,9 @@ async def kill_repeatedly(folder: Path, port: int, load: Load, count: int) -> li
     try:
         for _ in range(count):
             process = await start(folder, port)
-            done, _ = await asyncio.wait(clients, timeout=chance.uniform(0.05, 0.6), return_when="FIRST_EXCEPTION")
+            done, _ = await asyncio.wait(
+                clients, timeout=chance.uniform(0.05, 0.6), return_when="FIRST_EXCEPTION"
+            )
             stderr = await kill(process)
             for client in done:
                 client.result()
@@ -167,7 +175,9 @@ async def kill_repeatedly(folder: Path, port: int, load: Load, count: int) -> li
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("count", [pytest.param(KILLS, marks=pytest.mark.prove), SMOKE_KILLS])
-async def test_server_killed_under_load_loses_nothing_and_runs_nothing_twice(tmp_path: Path, count: int) -> None:
+async def test_server_killed_under_load_loses_nothing_and_runs_nothing_twice(
+    tmp_path: Path, count: int
+) -> None:
     (tmp_path / "steps.py").write_text(HANDLERS)
     (tmp_path / "killed.yaml").write_text(WORKFLOW)
     port = free_port()
@@ -182,11 +192,17 @@ async def test_server_killed_under_load_loses_nothing_and_runs_nothing_twice(tmp
 
     assert process.returncode == 0, err.decode()
     assert {job.status for job in ended} == {"completed"}
-    assert [msgspec.json.decode(job.result_data)["c"]["number"] for job in ended] == list(load.acknowledged.values())
+    assert [msgspec.json.decode(job.result_data)["c"]["number"] for job in ended] == list(
+        load.acknowledged.values()
+    )
     ran = ledger(tmp_path)
     for number, one in enumerate(kills):
-        assert set(ran[one.ran :]) & one.completed == set(), f"completed nodes ran again after kill {number}"
+        assert set(ran[one.ran :]) & one.completed == set(), (
+            f"completed nodes ran again after kill {number}"
+        )
     assert len(load.acknowledged) > count, "the server was hardly under load"
     if count == KILLS:
         assert load.lost > 0
-        assert len({len(one.completed) for one in kills}) > count // 2, "too few kills hit a working server"
+        assert len({len(one.completed) for one in kills}) > count // 2, (
+            "too few kills hit a working server"
+        )

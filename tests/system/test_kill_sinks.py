@@ -46,7 +46,11 @@ asyncio.run(main())
 async def test_writer_killed_repeatedly_writes_every_row_once(
     tool: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    url = request.getfixturevalue("postgres_url") if tool == "postgres" else f"sqlite:///{tmp_path / 'target.db'}"
+    url = (
+        request.getfixturevalue("postgres_url")
+        if tool == "postgres"
+        else f"sqlite:///{tmp_path / 'target.db'}"
+    )
     target = PostgresTarget(url, tmp_path) if tool == "postgres" else SqliteTarget(tmp_path)
     await target.execute("create table marks (task integer, number integer)")
     chance = random.Random(4)
@@ -58,7 +62,9 @@ async def test_writer_killed_repeatedly_writes_every_row_once(
     )
 
     assert done.returncode == 0, done.stderr
-    rows = await target.rows("select task, number, count(*) as times from marks group by task, number")
+    rows = await target.rows(
+        "select task, number, count(*) as times from marks group by task, number"
+    )
     assert len(rows) == WRITES * ROWS
     assert {row["times"] for row in rows} == {1}
 

@@ -30,7 +30,9 @@ runpy.run_module("windlass", run_name="__main__")
 def test_hundred_thousand_nodes_run_in_limited_memory(tmp_path: Path) -> None:
     (tmp_path / "large.json").write_text(json.dumps(lanes(LARGE_LANES, LARGE_DEPTH)))
 
-    ended = subprocess.run([sys.executable, "-c", RUN], cwd=tmp_path, stdout=subprocess.PIPE, timeout=120, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", RUN], cwd=tmp_path, stdout=subprocess.PIPE, timeout=120, check=False
+    )
 
     job = json.loads(ended.stdout)
     assert (ended.returncode, job["status"]) == (0, "completed")

@@ -69,7 +69,9 @@ async def test_large_values_pass_from_node_to_node_through_a_folder(tmp_path: Pa
     assert len(list(job.iterdir())) == 1
 
 
-async def test_large_values_pass_from_node_to_node_through_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_values_pass_from_node_to_node_through_s3(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with s3_server(tmp_path / "s3") as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL", url)
         monkeypatch.setenv("AWS_REGION", "us-east-1")

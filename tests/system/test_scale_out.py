@@ -28,7 +28,11 @@ HANDLERS = "from benchmarks.chaos.handlers import *\n"
 
 
 def node(*parents: str, handler: str = "work", **params: Any) -> dict[str, Any]:
-    reads = {"reads": {parent: f"{{{{ {parent}.output }}}}" for parent in parents}} if handler == "work" else {}
+    reads = (
+        {"reads": {parent: f"{{{{ {parent}.output }}}}" for parent in parents}}
+        if handler == "work"
+        else {}
+    )
     return {"handler": handler, "dependencies": list(parents), "params": {**reads, **params}}
 
 
@@ -68,7 +72,9 @@ class Deployment:
 
     async def owners(self) -> Counter[str]:
         """Return the number of shards of each engine."""
-        found = await rows(self.url, "select owner from shards where owner is not null and expires_at > now()")
+        found = await rows(
+            self.url, "select owner from shards where owner is not null and expires_at > now()"
+        )
         return Counter(row["owner"] for row in found)
 
     async def balanced(self, *engines: Process) -> Counter[str]:
@@ -79,13 +85,19 @@ class Deployment:
             owners = await self.owners()
             return owners if owners == {engine.id: fair for engine in engines} else None
 
-        return await until(is_fair, 10 * LEASE_SECONDS + 10 * SLACK_SECONDS, f"{fair} shards for each of {engines}")
+        return await until(
+            is_fair, 10 * LEASE_SECONDS + 10 * SLACK_SECONDS, f"{fair} shards for each of {engines}"
+        )
 
     async def running(self, job_id: str) -> str:
         """Wait until a task of the job runs and return its worker."""
 
         async def found() -> str | None:
-            held = await rows(self.url, "select worker_id from nodes where job_id = $1 and status = 'running'", job_id)
+            held = await rows(
+                self.url,
+                "select worker_id from nodes where job_id = $1 and status = 'running'",
+                job_id,
+            )
             return held[0]["worker_id"] if held else None
 
         return await until(found, ENDS_SECONDS_MAX, f"a task of {job_id} runs")
@@ -93,7 +105,9 @@ class Deployment:
     async def audit(self) -> Findings:
         """Return the findings of the checker for all jobs."""
         findings = Findings()
-        log = ExecutionLogReader(self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db")
+        log = ExecutionLogReader(
+            self.fleet.folder / FOLDER, self.fleet.folder / f"executions{time.monotonic_ns()}.db"
+        )
         store = await PostgresStore.open(self.url, SystemClock(), connections_max=10)
         try:
             async for batch in histories(self.url, store, log):
@@ -117,7 +131,9 @@ async def deployment(
         await processes.server()
         async with Client(processes.url) as client:
             for name, nodes in DOCUMENTS.items():
-                await client.workflows.deploy(msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json")
+                await client.workflows.deploy(
+                    msgspec.json.encode({"workflow_id": name, "nodes": nodes}), format="json"
+                )
             yield Deployment(processes, client, postgres_url)
 
 
@@ -125,11 +141,15 @@ both_brokers = pytest.mark.parametrize("deployment", ["redis", "postgres"], indi
 
 
 async def engines(deployment: Deployment, count: int = 2) -> list[Process]:
-    return list(await asyncio.gather(*(deployment.fleet.engine(f"engine-{at}") for at in range(count))))
+    return list(
+        await asyncio.gather(*(deployment.fleet.engine(f"engine-{at}") for at in range(count)))
+    )
 
 
 async def workers(deployment: Deployment, count: int = 2) -> list[Process]:
-    return list(await asyncio.gather(*(deployment.fleet.worker(f"worker-{at}") for at in range(count))))
+    return list(
+        await asyncio.gather(*(deployment.fleet.worker(f"worker-{at}") for at in range(count)))
+    )
 
 
 @both_brokers
@@ -140,7 +160,9 @@ async def test_two_engines_and_two_workers_share_the_work(deployment: Deployment
 
     assert await deployment.ended(job_ids) == {"completed": 30}
     assert (await deployment.audit()).violations == []
-    ran = await rows(deployment.url, "select distinct worker_id from nodes where worker_id is not null")
+    ran = await rows(
+        deployment.url, "select distinct worker_id from nodes where worker_id is not null"
+    )
     assert len(ran) == 2
 
 
@@ -216,11 +238,16 @@ async def test_paused_engine_commits_nothing_and_rejoins(deployment: Deployment)
 
 
 async def epochs(deployment: Deployment) -> dict[int, int]:
-    return {row["shard"]: row["epoch"] for row in await rows(deployment.url, "select shard, epoch from shards")}
+    return {
+        row["shard"]: row["epoch"]
+        for row in await rows(deployment.url, "select shard, epoch from shards")
+    }
 
 
 @both_brokers
-async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deployment: Deployment) -> None:
+async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(
+    deployment: Deployment,
+) -> None:
     _, found = await asyncio.gather(engines(deployment, 1), workers(deployment))
     [job_id] = await deployment.submit("long")
     holder = await deployment.running(job_id)
@@ -233,10 +260,14 @@ async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deplo
         ran = executions(deployment, job_id)
         return len(ran) == 2 and len({run.worker_id for run in ran}) == 2
 
-    await until(moved, LOST_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker")
+    await until(
+        moved, LOST_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS, "the task runs at the other worker"
+    )
     seconds = time.monotonic() - began
     await deployment.client.jobs.cancel(job_id)
-    [row] = await rows(deployment.url, "select attempt, losses from nodes where job_id = $1", job_id)
+    [row] = await rows(
+        deployment.url, "select attempt, losses from nodes where job_id = $1", job_id
+    )
     assert (row["attempt"], row["losses"]) == (1, 1)
     assert seconds < LOST_SECONDS + REAP_SECONDS + 1 + SLACK_SECONDS
     assert (await deployment.audit()).violations == []
@@ -245,7 +276,11 @@ async def test_task_of_a_killed_worker_runs_again_without_using_an_attempt(deplo
 def executions(deployment: Deployment, job_id: str) -> list[Any]:
     """Return the executions of a job."""
     folder = deployment.fleet.folder / FOLDER
-    lines = [line for file in folder.iterdir() for line in file.read_bytes().splitlines()] if folder.exists() else []
+    lines = (
+        [line for file in folder.iterdir() for line in file.read_bytes().splitlines()]
+        if folder.exists()
+        else []
+    )
     found = [msgspec.json.decode(line) for line in lines]
     return [_Run(one) for one in found if one.get("job_id") == job_id]
 
@@ -273,7 +308,9 @@ async def test_stopping_worker_finishes_its_tasks(deployment: Deployment) -> Non
     [("redis", "threads"), ("redis", "blocked"), ("redis", "burning"), ("postgres", "burning")],
     indirect=["deployment"],
 )
-async def test_busy_handlers_do_not_make_a_worker_lost(deployment: Deployment, workflow: str) -> None:
+async def test_busy_handlers_do_not_make_a_worker_lost(
+    deployment: Deployment, workflow: str
+) -> None:
     await asyncio.gather(engines(deployment, 1), workers(deployment, 2))
 
     job_ids = await deployment.submit(workflow, 3)
@@ -295,7 +332,9 @@ async def test_health_and_workers_show_all_processes(deployment: Deployment) -> 
     await until(all_alive, ENDS_SECONDS_MAX, "all workers are seen")
     health = await deployment.client.health()
     command = [sys.executable, "-m", "windlass", "workers", "--server", deployment.fleet.url]
-    listed = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=True)
+    listed = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=True
+    )
 
     assert health.status == "ok"
     assert {shard.owner for shard in health.shards} == {engine.id}
@@ -304,7 +343,9 @@ async def test_health_and_workers_show_all_processes(deployment: Deployment) -> 
     assert all(name in listed.stdout for name in names)
 
 
-async def test_requests_waits_and_streams_reach_jobs_of_other_processes(deployment: Deployment) -> None:
+async def test_requests_waits_and_streams_reach_jobs_of_other_processes(
+    deployment: Deployment,
+) -> None:
     await asyncio.gather(engines(deployment, 1), workers(deployment, 1))
     [long], [failing] = await deployment.submit("long"), await deployment.submit("failing")
     await deployment.running(long)

@@ -38,7 +38,11 @@ class Api(BaseHTTPRequestHandler):
             page = int(parse_qs(address.query).get("page", ["1"])[0])
             name = address.path.split("/")[1]
             paging = {"page": page, "hasMore": page < PAGES}
-            response = {"data": [{"id": f"{name}-{page}"}], "paging": paging, "hasMore": times < PAGES}
+            response = {
+                "data": [{"id": f"{name}-{page}"}],
+                "paging": paging,
+                "hasMore": times < PAGES,
+            }
         else:
             response = {"id": times}
         body = json.dumps(response).encode()
@@ -66,9 +70,23 @@ def run(folder: Path, step: str, given: dict[str, object], database: str | None 
     """Run a workflow of one step and return the output of the step."""
     (folder / "workflow.yaml").write_text(f"workflow_id: written\nsteps:\n{step}")
     (folder / "input.json").write_text(json.dumps(given))
-    environment = {**os.environ, **({} if database is None else {"WINDLASS_CONNECTIONS__MAIN_DB": database})}
-    command = [sys.executable, "-m", "windlass", "run", "workflow.yaml", "--input", "input.json", "--json"]
-    ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, timeout=ENDS_SECONDS, check=False)
+    environment = {
+        **os.environ,
+        **({} if database is None else {"WINDLASS_CONNECTIONS__MAIN_DB": database}),
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "windlass",
+        "run",
+        "workflow.yaml",
+        "--input",
+        "input.json",
+        "--json",
+    ]
+    ran = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, timeout=ENDS_SECONDS, check=False
+    )
     assert ran.returncode == 0, (ran.stdout, ran.stderr)
     return json.loads(ran.stdout)["result_data"][step.split()[2]]
 
@@ -105,19 +123,30 @@ def test_every_item_of_a_loop_follows_its_own_pages(tmp_path: Path, api: str) ->
 def test_every_iteration_is_written_once(tmp_path: Path, api: str, postgres_url: str) -> None:
     execute(postgres_url, "create table processed_users (id integer)")
 
-    output = run(tmp_path, steps.PROCESS_USERS, {"api_url": api, "users": ["ada", "alan", "grace"]}, postgres_url)
+    output = run(
+        tmp_path,
+        steps.PROCESS_USERS,
+        {"api_url": api, "users": ["ada", "alan", "grace"]},
+        postgres_url,
+    )
 
     assert sorted(response["id"] for response in output) == [1, 2, 3]
     assert execute(postgres_url, "select id from processed_users order by id") == [(1,), (2,), (3,)]
 
 
-def test_every_page_is_appended_and_written_once(tmp_path: Path, api: str, postgres_url: str) -> None:
+def test_every_page_is_appended_and_written_once(
+    tmp_path: Path, api: str, postgres_url: str
+) -> None:
     execute(postgres_url, "create table raw_data (id text)")
 
     output = run(tmp_path, steps.FETCH_PAGINATED_DATA, {"api_url": f"{api}/one"}, postgres_url)
 
     assert output == [{"id": "one-1"}, {"id": "one-2"}, {"id": "one-3"}]
-    assert execute(postgres_url, "select id from raw_data order by id") == [("one-1",), ("one-2",), ("one-3",)]
+    assert execute(postgres_url, "select id from raw_data order by id") == [
+        ("one-1",),
+        ("one-2",),
+        ("one-3",),
+    ]
 
 
 def test_scalar_outputs_of_a_loop_are_written(tmp_path: Path, postgres_url: str) -> None:
@@ -137,20 +166,28 @@ def test_every_polled_response_is_written(tmp_path: Path, api: str, postgres_url
     output = run(tmp_path, steps.FETCH_PAGES, {"api": f"{api}/one"}, postgres_url)
 
     assert output["hasMore"] is False
-    assert execute(postgres_url, "select data->0->>'id', \"hasMore\" from raw_pages order by 2 desc") == [
+    assert execute(
+        postgres_url, "select data->0->>'id', \"hasMore\" from raw_pages order by 2 desc"
+    ) == [
         ("one-1", True),
         ("one-1", True),
         ("one-1", False),
     ]
 
 
-def test_every_polled_response_of_every_item_is_written(tmp_path: Path, api: str, postgres_url: str) -> None:
+def test_every_polled_response_of_every_item_is_written(
+    tmp_path: Path, api: str, postgres_url: str
+) -> None:
     execute(postgres_url, 'create table api_data (data jsonb, paging jsonb, "hasMore" boolean)')
 
-    output = run(tmp_path, steps.FETCH_ALL, {"endpoints": [f"{api}/one", f"{api}/two"]}, postgres_url)
+    output = run(
+        tmp_path, steps.FETCH_ALL, {"endpoints": [f"{api}/one", f"{api}/two"]}, postgres_url
+    )
 
     assert [response["hasMore"] for response in output] == [False, False]
-    assert execute(postgres_url, "select data->0->>'id', count(*) from api_data group by 1 order by 1") == [
+    assert execute(
+        postgres_url, "select data->0->>'id', count(*) from api_data group by 1 order by 1"
+    ) == [
         ("one-1", 3),
         ("two-1", 3),
     ]

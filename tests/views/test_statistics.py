@@ -37,7 +37,9 @@ def plan(text: str = DIAMOND) -> Plan:
     return compile_plan(read_definition(text)[0], 1)
 
 
-def job(job_id: str, status: str = "completed", start: float | None = 0.0, end: float | None = 1.0) -> JobBrief:
+def job(
+    job_id: str, status: str = "completed", start: float | None = 0.0, end: float | None = 1.0
+) -> JobBrief:
     started = None if start is None else T0 + round(start * SECOND)
     ended = None if end is None else T0 + round(end * SECOND)
     return JobBrief(job_id, "diamond", 1, status, T0, started, ended)
@@ -77,10 +79,17 @@ def test_percentiles_are_measured_values(given: Sequence[float], expected: Durat
 
 
 def test_the_median_job_is_of_the_completed_ones() -> None:
-    jobs = [job("slow", end=9), job("quick", end=1), job("middle", end=4), job("broken", "failed", end=2)]
+    jobs = [
+        job("slow", end=9),
+        job("quick", end=1),
+        job("middle", end=4),
+        job("broken", "failed", end=2),
+    ]
 
     assert median_job(jobs) == jobs[2]
-    assert median_job([job("a", "failed", end=2), job("b", "cancelled", start=None)]) == job("a", "failed", end=2)
+    assert median_job([job("a", "failed", end=2), job("b", "cancelled", start=None)]) == job(
+        "a", "failed", end=2
+    )
     assert median_job([job("b", "cancelled", start=None)]) is None
 
 
@@ -100,7 +109,11 @@ def test_the_critical_path_follows_the_dependency_that_finished_last() -> None:
 
 
 def test_a_failed_job_has_the_path_to_its_last_node() -> None:
-    spans = [span("first", 0.0, 1.0), span("left", 1.0, 4.0, "failed"), span("right", 1.0, None, "cancelled")]
+    spans = [
+        span("first", 0.0, 1.0),
+        span("left", 1.0, 4.0, "failed"),
+        span("right", 1.0, None, "cancelled"),
+    ]
 
     assert critical_path(plan(), spans, T0).node_ids == ["first", "left"]
 
@@ -122,9 +135,14 @@ def test_node_statistics_are_in_the_order_of_the_plan() -> None:
         span("start", None, 0), span("right", None, 2, "skipped"),
     ]  # fmt: skip
 
-    found = node_statistics(plan(), spans, CriticalPath(["first", "left"], {"first": 0.25, "left": 0.75}))
+    found = node_statistics(
+        plan(), spans, CriticalPath(["first", "left"], {"first": 0.25, "left": 0.75})
+    )
 
-    assert [(one.node_id, one.runs, one.failed, one.retried, one.share_of_critical_path) for one in found] == [
+    assert [
+        (one.node_id, one.runs, one.failed, one.retried, one.share_of_critical_path)
+        for one in found
+    ] == [
         ("first", 2, 1, 0, 0.25),
         ("left", 1, 0, 1, 0.75),
         ("right", 0, 0, 0, 0.0),
@@ -138,7 +156,9 @@ def test_node_statistics_are_in_the_order_of_the_plan() -> None:
 
 
 def test_nodes_of_earlier_versions_are_last() -> None:
-    found = node_statistics(plan(), [span("before", 0, 2), span("begin", None, 0)], CriticalPath([], {}))
+    found = node_statistics(
+        plan(), [span("before", 0, 2), span("begin", None, 0)], CriticalPath([], {})
+    )
 
     assert [one.node_id for one in found][-2:] == ["join", "before"]
 
@@ -146,7 +166,9 @@ def test_nodes_of_earlier_versions_are_last() -> None:
 # Charts
 
 
-@pytest.mark.parametrize(("minutes", "step"), [(1, 1), (2, 1), (3, 2), (60, 30), (61, 60), (1_440, 720)])
+@pytest.mark.parametrize(
+    ("minutes", "step"), [(1, 1), (2, 1), (3, 2), (60, 30), (61, 60), (1_440, 720)]
+)
 def test_a_chart_has_as_many_intervals_as_allowed(minutes: int, step: int) -> None:
     assert bucket_seconds(minutes * 60) == step
     assert minutes * 60 <= step * BUCKETS_MAX
@@ -165,7 +187,12 @@ def test_jobs_are_counted_in_their_interval() -> None:
     first, second, third = activity_buckets(jobs, T0, 10, 3)
 
     assert (first.at, second.at) == ("2023-11-14T22:13:20.000000Z", "2023-11-14T22:13:30.000000Z")
-    assert (first.submitted, first.completed, first.p50_seconds, first.p95_seconds) == (3, 1, 1.0, 1.0)
+    assert (first.submitted, first.completed, first.p50_seconds, first.p95_seconds) == (
+        3,
+        1,
+        1.0,
+        1.0,
+    )
     assert (second.submitted, second.completed, second.failed) == (1, 1, 1)
     assert (second.p50_seconds, second.p95_seconds) == (8.0, 12.0)
     assert (third.submitted, third.cancelled, third.completed, third.p50_seconds) == (1, 1, 0, None)

@@ -119,7 +119,9 @@ def handler_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def running(handler_module: ModuleType, **settings: Any) -> Any:
-    functions = [value for value in vars(handler_module).values() if hasattr(value, "__windlass_handler__")]
+    functions = [
+        value for value in vars(handler_module).values() if hasattr(value, "__windlass_handler__")
+    ]
     return working(*functions, **{"environment": dict(os.environ), "processes": 2, **settings})
 
 
@@ -209,10 +211,14 @@ async def test_a_process_that_ignores_sigterm_is_killed_after_its_grace_period(
 async def test_heartbeats_continue_while_a_process_is_busy(handler_module: ModuleType) -> None:
     async with running(handler_module) as bench:
         await bench.broker.publish([task("burn_regex")])
-        await bench.until(lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5)
+        await bench.until(
+            lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5
+        )
 
 
-async def test_a_stopped_handler_runs_its_finally_blocks(handler_module: ModuleType, tmp_path: Path) -> None:
+async def test_a_stopped_handler_runs_its_finally_blocks(
+    handler_module: ModuleType, tmp_path: Path
+) -> None:
     mark = tmp_path / "mark"
     async with running(handler_module, grace_seconds=5.0) as bench:
         await bench.broker.publish([task("tidy", {"path": str(mark)})])
@@ -258,22 +264,32 @@ async def test_all_that_a_handler_prints_is_in_the_log(handler_module: ModuleTyp
     }
 
 
-async def test_excessive_output_neither_blocks_nor_fills_the_memory(handler_module: ModuleType) -> None:
+async def test_excessive_output_neither_blocks_nor_fills_the_memory(
+    handler_module: ModuleType,
+) -> None:
     async with running(handler_module) as bench:
         assert await bench.output(task("flood")) == "done"
 
     assert len(bench.lines) <= 2000
 
 
-async def test_addresses_and_secrets_of_the_worker_do_not_reach_the_child(handler_module: ModuleType) -> None:
-    environment = {"PATH": os.environ["PATH"], "WINDLASS_DATABASE_URL": "postgresql://x:y@z", "AWS_SECRET": "s"}
+async def test_addresses_and_secrets_of_the_worker_do_not_reach_the_child(
+    handler_module: ModuleType,
+) -> None:
+    environment = {
+        "PATH": os.environ["PATH"],
+        "WINDLASS_DATABASE_URL": "postgresql://x:y@z",
+        "AWS_SECRET": "s",
+    }
     async with running(handler_module, environment=environment) as bench:
         seen = await bench.output(task("surroundings"))
 
     assert set(seen) <= {"PATH", "LC_CTYPE"}
 
 
-async def test_processes_started_by_a_child_end_with_the_attempt(handler_module: ModuleType) -> None:
+async def test_processes_started_by_a_child_end_with_the_attempt(
+    handler_module: ModuleType,
+) -> None:
     async with running(handler_module) as bench:
         await bench.broker.publish([task("family", timeout_seconds=0.5)])
         pid = int(await logged(bench, ""))
@@ -313,7 +329,9 @@ async def test_a_stop_returns_tasks_that_run_in_a_child(handler_module: ModuleTy
 
 async def test_more_attempts_than_processes_wait_for_their_turn(handler_module: ModuleType) -> None:
     async with running(handler_module, processes=1) as bench:
-        await bench.broker.publish([task("later", {"seconds": 0.1}, f"j_n_{n}", timeout_seconds=0.5) for n in range(6)])
+        await bench.broker.publish(
+            [task("later", {"seconds": 0.1}, f"j_n_{n}", timeout_seconds=0.5) for n in range(6)]
+        )
         await bench.until(lambda: len(bench.broker.finished) == 6)
 
     assert [f for f in bench.broker.finished.values() if isinstance(f.outcome, Failed)] == []
@@ -323,11 +341,15 @@ async def test_starting_a_process_does_not_count_against_the_timeout(
     handler_module: ModuleType, tmp_path: Path
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("import time; time.sleep(1)")
-    async with running(handler_module, environment={**os.environ, "PYTHONPATH": str(tmp_path)}) as bench:
+    async with running(
+        handler_module, environment={**os.environ, "PYTHONPATH": str(tmp_path)}
+    ) as bench:
         assert await bench.output(task("double", {"n": 2}, timeout_seconds=0.9)) == 4
 
 
-async def test_all_child_processes_end_with_a_killed_worker(handler_module: ModuleType, tmp_path: Path) -> None:
+async def test_all_child_processes_end_with_a_killed_worker(
+    handler_module: ModuleType, tmp_path: Path
+) -> None:
     here = Path(__file__).parent
     script = tmp_path / "worker_process.py"
     script.write_text(
@@ -351,7 +373,9 @@ async def test_all_child_processes_end_with_a_killed_worker(handler_module: Modu
         asyncio.run(main())
         """)
     )
-    process = await asyncio.create_subprocess_exec(sys.executable, str(script), stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), stdout=asyncio.subprocess.PIPE
+    )
     assert process.stdout is not None
     pids = [int(await process.stdout.readline()), int(await process.stdout.readline())]
     assert [is_alive(pid) for pid in pids] == [True, True]

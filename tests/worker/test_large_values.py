@@ -35,7 +35,12 @@ TAKER_NAMES = ["take", "take_later", "take_threaded", "take_isolated"]
 
 def running(store: Artifacts | None, **settings: Any) -> Any:
     environment = dict(os.environ)
-    settings = {"environment": environment, "processes": 1, "output_bytes_max": BYTES_MAX, **settings}
+    settings = {
+        "environment": environment,
+        "processes": 1,
+        "output_bytes_max": BYTES_MAX,
+        **settings,
+    }
     return working(*GIVERS, *TAKERS, artifacts=store, **settings)
 
 
@@ -43,7 +48,9 @@ def large(text: str) -> bytes:
     return msgspec.json.encode(text * (INLINE_BYTES_MAX + 1))
 
 
-def taking(handler: str, params: object, *keys: str, task_id: str = "job_node_1", **rest: Any) -> Task:
+def taking(
+    handler: str, params: object, *keys: str, task_id: str = "job_node_1", **rest: Any
+) -> Task:
     return task(handler, params, task_id, artifacts=keys, **rest)
 
 
@@ -88,7 +95,9 @@ async def outcome_of(bench: Bench, work: Task) -> Succeeded:
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_large_output_is_stored_and_reported_as_a_reference(store: FolderArtifacts, handler: str) -> None:
+async def test_a_large_output_is_stored_and_reported_as_a_reference(
+    store: FolderArtifacts, handler: str
+) -> None:
     async with running(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
@@ -100,7 +109,9 @@ async def test_a_large_output_is_stored_and_reported_as_a_reference(store: Folde
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES[1:])
-async def test_the_meta_of_a_large_output_stays_beside_the_reference(store: FolderArtifacts, handler: str) -> None:
+async def test_the_meta_of_a_large_output_stays_beside_the_reference(
+    store: FolderArtifacts, handler: str
+) -> None:
     async with running(store) as bench:
         outcome = await outcome_of(bench, task(handler, {"size": MIB}))
 
@@ -120,26 +131,35 @@ async def test_an_output_of_the_largest_inline_size_is_not_stored(
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(store: FolderArtifacts, handler: str) -> None:
+async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(
+    store: FolderArtifacts, handler: str
+) -> None:
     async with running(store) as bench:
         fits = await outcome_of(bench, task(handler, {"size": BYTES_MAX - 2}, "j1_n_1"))
         error = await bench.error(task(handler, {"size": BYTES_MAX - 1}, "j2_n_1"))
 
     assert is_reference(fits.output)
     assert (error.type, error.retryable) == ("output_invalid", False)
-    assert all(word in error.message for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artifacts.bytes_max"))
+    assert all(
+        word in error.message
+        for word in (str(BYTES_MAX + 1), str(BYTES_MAX), "artifacts.bytes_max")
+    )
 
 
 async def test_an_output_of_many_megabytes_is_returned_from_a_child(store: FolderArtifacts) -> None:
     async with running(store, output_bytes_max=40 * MIB) as bench:
         outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
-        work = taking("take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key)
+        work = taking(
+            "take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key
+        )
         output = await bench.output(msgspec.structs.replace(work, task_id="job_n_2"))
 
     assert output == {"a": f"x*{39 * MIB}"}
 
 
-async def test_a_second_attempt_with_the_same_output_stores_nothing_new(store: FolderArtifacts, tmp_path: Path) -> None:
+async def test_a_second_attempt_with_the_same_output_stores_nothing_new(
+    store: FolderArtifacts, tmp_path: Path
+) -> None:
     async with running(store) as bench:
         first = await outcome_of(bench, task("give", {"size": MIB}, "j_n_1"))
         second = await outcome_of(bench, task("give", {"size": MIB}, "j_n_2"))
@@ -154,18 +174,30 @@ async def test_without_a_store_a_large_output_is_sent_inline() -> None:
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_handler_gets_the_value_in_place_of_its_reference(store: FolderArtifacts, handler: str) -> None:
+async def test_a_handler_gets_the_value_in_place_of_its_reference(
+    store: FolderArtifacts, handler: str
+) -> None:
     a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
-    params = {"one": {"$artifact": a}, "many": [{"deep": {"$artifact": b}}, {"$artifact": a}], "plain": "p"}
+    params = {
+        "one": {"$artifact": a},
+        "many": [{"deep": {"$artifact": b}}, {"$artifact": a}],
+        "plain": "p",
+    }
     async with running(store) as bench:
         output = await bench.output(taking(handler, params, a, b))
 
     length = INLINE_BYTES_MAX + 1
-    assert output == {"one": f"a*{length}", "many": [{"deep": f"b*{length}"}, f"a*{length}"], "plain": "p"}
+    assert output == {
+        "one": f"a*{length}",
+        "many": [{"deep": f"b*{length}"}, f"a*{length}"],
+        "plain": "p",
+    }
 
 
 async def test_a_value_may_be_the_params_themselves(store: FolderArtifacts) -> None:
-    key = await store.put("j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]}))
+    key = await store.put(
+        "j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]})
+    )
     async with running(store) as bench:
         output = await bench.output(taking("take", {"$artifact": key}, key))
 
@@ -198,7 +230,9 @@ async def test_without_artifacts_nothing_is_fetched(store: FolderArtifacts) -> N
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_missing_artifact_fails_the_attempt_permanently(store: FolderArtifacts, handler: str) -> None:
+async def test_a_missing_artifact_fails_the_attempt_permanently(
+    store: FolderArtifacts, handler: str
+) -> None:
     key = f"j0/{'0' * 64}"
     async with running(store) as bench:
         error = await bench.error(taking(handler, {"a": {"$artifact": key}}, key))
@@ -244,8 +278,13 @@ async def test_a_task_with_artifacts_is_retryable_on_a_worker_without_a_store() 
 
 
 @pytest.mark.parametrize("repeats", [1, 12])
-async def test_values_that_are_too_large_together_are_rejected(store: FolderArtifacts, repeats: int) -> None:
-    keys = [await store.put("j0", msgspec.json.encode(letter * MIB)) for letter in "abcdefghi"[: 9 // repeats or 1]]
+async def test_values_that_are_too_large_together_are_rejected(
+    store: FolderArtifacts, repeats: int
+) -> None:
+    keys = [
+        await store.put("j0", msgspec.json.encode(letter * MIB))
+        for letter in "abcdefghi"[: 9 // repeats or 1]
+    ]
     params = {"all": [{"$artifact": key} for key in keys] * repeats}
     async with running(store) as bench:
         error = await bench.error(taking("take", params, *keys))
@@ -264,10 +303,14 @@ async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderA
     assert gate.passed < 20
 
 
-async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: FolderArtifacts) -> None:
+async def test_a_thread_with_large_values_that_never_returns_is_replaced(
+    store: FolderArtifacts,
+) -> None:
     key = await store.put("j0", large("a"))
     async with running(store, threads=1) as bench:
-        work = taking("stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1)
+        work = taking(
+            "stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1
+        )
         error = await bench.error(work)
         output = await bench.output(task("take_threaded", {"n": 1}, "j2_n_1"))
 
@@ -275,8 +318,12 @@ async def test_a_thread_with_large_values_that_never_returns_is_replaced(store: 
 
 
 @asynccontextmanager
-async def executing(store: FolderArtifacts, on_finished: Callable[[TaskReport], None]) -> AsyncIterator[Executor]:
-    children = ChildProcesses(1, grace_seconds=60.0, worker_id="w", environment={}, output_bytes_max=BYTES_MAX)
+async def executing(
+    store: FolderArtifacts, on_finished: Callable[[TaskReport], None]
+) -> AsyncIterator[Executor]:
+    children = ChildProcesses(
+        1, grace_seconds=60.0, worker_id="w", environment={}, output_bytes_max=BYTES_MAX
+    )
     context = ExecutorContext(
         worker_id="w",
         registry=registry(*GIVERS, *TAKERS),
@@ -311,10 +358,14 @@ async def test_a_cancel_stops_an_attempt_that_has_not_begun(store: FolderArtifac
     assert [report.task_id for report in reports] == ["job_node_1"]
 
 
-async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(store: FolderArtifacts) -> None:
+async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(
+    store: FolderArtifacts,
+) -> None:
     reports: list[TaskReport] = []
     ended = asyncio.Event()
-    async with executing(store, lambda report: (reports.append(report), ended.set())[0]) as executor:
+    async with executing(
+        store, lambda report: (reports.append(report), ended.set())[0]
+    ) as executor:
         executor.start(task("give", {"size": MIB}))
         executor.cancel("job_node_1")
         async with asyncio.timeout(10):
@@ -325,7 +376,9 @@ async def test_a_cancel_before_the_output_is_stored_ends_the_attempt_at_once(sto
 
 
 @pytest.mark.parametrize("handler", GIVER_NAMES)
-async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: FolderArtifacts, handler: str) -> None:
+async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(
+    store: FolderArtifacts, handler: str
+) -> None:
     gate = GatedArtifacts(store)
     async with running(gate) as bench:
         await bench.broker.publish([task(handler, {"size": MIB})])
@@ -338,7 +391,9 @@ async def test_a_cancel_ends_an_attempt_whose_output_is_being_stored(store: Fold
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(store: FolderArtifacts, handler: str) -> None:
+async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(
+    store: FolderArtifacts, handler: str
+) -> None:
     gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
     async with running(gate) as bench:
         await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key)])
@@ -361,10 +416,14 @@ async def test_storing_counts_against_the_timeout(store: FolderArtifacts, handle
 
 
 @pytest.mark.parametrize("handler", TAKER_NAMES)
-async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifacts, handler: str) -> None:
+async def test_fetching_does_not_count_against_the_timeout(
+    store: FolderArtifacts, handler: str
+) -> None:
     gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
     async with running(gate) as bench:
-        await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)])
+        await bench.broker.publish(
+            [taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)]
+        )
         await gate.reached.wait()
         beats = len(bench.broker.extended)
         await bench.until(lambda: len(bench.broker.extended) > beats + 2)
@@ -373,7 +432,9 @@ async def test_fetching_does_not_count_against_the_timeout(store: FolderArtifact
         assert isinstance((await bench.ended()).outcome, Succeeded)
 
 
-async def test_a_stopping_worker_returns_tasks_whose_output_is_being_stored(store: FolderArtifacts) -> None:
+async def test_a_stopping_worker_returns_tasks_whose_output_is_being_stored(
+    store: FolderArtifacts,
+) -> None:
     gate = GatedArtifacts(store)
     async with running(gate) as bench:
         await bench.broker.publish([task("give_threaded", {"size": MIB})])
@@ -384,7 +445,9 @@ async def test_a_stopping_worker_returns_tasks_whose_output_is_being_stored(stor
     assert bench.broker.finished == {}
 
 
-async def test_a_stopping_worker_waits_for_outputs_that_are_being_stored(store: FolderArtifacts) -> None:
+async def test_a_stopping_worker_waits_for_outputs_that_are_being_stored(
+    store: FolderArtifacts,
+) -> None:
     gate = GatedArtifacts(store)
     async with running(gate) as bench:
         await bench.broker.publish([task("give", {"size": MIB})])

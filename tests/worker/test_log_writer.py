@@ -21,7 +21,13 @@ from windlass.ports.handler import LogLine
 from windlass.ports.store.logs import LogFilter
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.testing import virtual_time
-from windlass.worker.log_writer import BATCH_LINES_MAX, FLUSH_SECONDS, KEPT_LINES_MAX, TRIES_MAX, LogWriter
+from windlass.worker.log_writer import (
+    BATCH_LINES_MAX,
+    FLUSH_SECONDS,
+    KEPT_LINES_MAX,
+    TRIES_MAX,
+    LogWriter,
+)
 from windlass.worker.worker import Worker
 
 SOON_SECONDS = 0.25
@@ -209,7 +215,10 @@ def test_the_notice_belongs_to_the_attempt_that_lost_lines() -> None:
 
     kept = with_running_writer(scenario, kept_lines_max=1)
 
-    assert [(one.attempt, one.level) for batch in kept.batches for one in batch] == [(1, "info"), (2, "warning")]
+    assert [(one.attempt, one.level) for batch in kept.batches for one in batch] == [
+        (1, "info"),
+        (2, "warning"),
+    ]
 
 
 def test_long_lines_count_by_their_length() -> None:
@@ -230,7 +239,10 @@ def test_no_line_is_stored_before_the_notice_of_dropped_lines() -> None:
 
     kept = with_running_writer(scenario, kept_chars_max=20)
 
-    assert kept.messages == ["fifteen letters", "(2 lines dropped: the log could not be stored in time)"]
+    assert kept.messages == [
+        "fifteen letters",
+        "(2 lines dropped: the log could not be stored in time)",
+    ]
 
 
 def test_close_ends_although_the_store_is_unavailable(caplog: pytest.LogCaptureFixture) -> None:
@@ -268,7 +280,9 @@ async def test_threads_may_write_at_once_and_each_keeps_its_order() -> None:
 
     stored = [one for batch in kept.batches for one in batch]
     for attempt in range(threads_count):
-        assert [int(one.message) for one in stored if one.attempt == attempt] == list(range(lines_count))
+        assert [int(one.message) for one in stored if one.attempt == attempt] == list(
+            range(lines_count)
+        )
 
 
 @handler("awaiting")
@@ -291,7 +305,12 @@ async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: P
     running = asyncio.create_task(writer.run())
     broker = MemoryBroker(SystemClock())
     worker = Worker(
-        broker, registry(awaiting, blocking), SystemClock(), worker_id="worker-1", log_sink=writer, **worker_options()
+        broker,
+        registry(awaiting, blocking),
+        SystemClock(),
+        worker_id="worker-1",
+        log_sink=writer,
+        **worker_options(),
     )
     working = asyncio.create_task(worker.run())
     await broker.publish([task("awaiting", task_id="job_a_1"), task("blocking", task_id="job_b_1")])
@@ -311,4 +330,7 @@ async def test_lines_of_async_and_thread_handlers_reach_the_database(tmp_path: P
         ("from the loop", "info"),
         ("twice", "warning"),
     ]
-    assert [one.message for one in stored if one.node_id == "b"] == ["from a thread", "in two lines"]
+    assert [one.message for one in stored if one.node_id == "b"] == [
+        "from a thread",
+        "in two lines",
+    ]

@@ -23,7 +23,9 @@ def test_the_latest_reports_are_cached() -> None:
     for number in range(count):
         cache.add(report(number))
 
-    assert cached(cache, count)[-REPORTS_CACHED_MAX:] == list(range(count - REPORTS_CACHED_MAX, count))
+    assert cached(cache, count)[-REPORTS_CACHED_MAX:] == list(
+        range(count - REPORTS_CACHED_MAX, count)
+    )
 
 
 def test_at_most_twice_the_limit_is_cached() -> None:

@@ -119,11 +119,16 @@ async def test_the_meta_of_the_handler_is_kept(tmp_path: Path) -> None:
     async with marking(tmp_path) as (bench, _):
         ended = await bench.run(task("waiting", {"n": 7}, sink=into("sqlite", table="marks")))
 
-    assert meta_of(ended.outcome) == {"seen": True, "sink": {"tool": "sqlite", "rows": 1, "skipped": False}}
+    assert meta_of(ended.outcome) == {
+        "seen": True,
+        "sink": {"tool": "sqlite", "rows": 1, "skipped": False},
+    }
 
 
 @pytest.mark.parametrize("name", ["at_once", "waiting", "threaded", "isolated"])
-async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(tmp_path: Path, name: str) -> None:
+async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(
+    tmp_path: Path, name: str
+) -> None:
     async with marking(tmp_path) as (bench, _):
         error = await bench.error(task(name, {"n": 7}, sink=into("sqlite", table="mark")))
 
@@ -132,17 +137,26 @@ async def test_a_sink_that_refuses_fails_the_attempt_of_every_kind_of_handler(tm
     assert not error.retryable
 
 
-async def test_a_task_lost_between_its_write_and_its_report_writes_nothing_twice(tmp_path: Path) -> None:
+async def test_a_task_lost_between_its_write_and_its_report_writes_nothing_twice(
+    tmp_path: Path,
+) -> None:
     async with marking(tmp_path) as (bench, marks):
         bench.broker.failures["finish"] = 1_000_000
-        first = task("at_once", {"n": 7}, sink=into("sqlite", table="marks"), idempotency_key="job_node_page1")
+        first = task(
+            "at_once",
+            {"n": 7},
+            sink=into("sqlite", table="marks"),
+            idempotency_key="job_node_page1",
+        )
         await bench.broker.publish([first])
         await bench.until(lambda: bool(marks.rows()))
         bench.worker.abort()
         assert bench.broker.finished == {}
 
         async with working(*ALL, sinks=marks.sinks) as other:
-            second = task("at_once", {"n": 7}, "job_node_2", sink=first.sink, idempotency_key="job_node_page1")
+            second = task(
+                "at_once", {"n": 7}, "job_node_2", sink=first.sink, idempotency_key="job_node_page1"
+            )
             ended = await other.run(second)
 
     assert meta_of(ended.outcome)["sink"] == {"tool": "sqlite", "rows": 1, "skipped": True}
@@ -164,7 +178,12 @@ async def test_the_sink_counts_against_the_timeout(tmp_path: Path, name: str) ->
         other.execute("begin immediate")
 
         error = await bench.error(
-            task(name, {"n": 7}, sink=into("sqlite", table="marks"), timeout_seconds=1.5 if name == "isolated" else 0.4)
+            task(
+                name,
+                {"n": 7},
+                sink=into("sqlite", table="marks"),
+                timeout_seconds=1.5 if name == "isolated" else 0.4,
+            )
         )
 
         other.execute("rollback")
@@ -190,7 +209,9 @@ async def test_a_cancelled_attempt_stops_its_write(tmp_path: Path) -> None:
     assert marks.rows() == []
 
 
-async def test_a_handler_that_succeeds_after_its_task_was_returned_writes_nothing(tmp_path: Path) -> None:
+async def test_a_handler_that_succeeds_after_its_task_was_returned_writes_nothing(
+    tmp_path: Path,
+) -> None:
     async with marking(tmp_path) as (bench, marks):
         await bench.broker.publish([task("stubborn", sink=into("sqlite", table="marks"))])
         await bench.until(lambda: bool(bench.lines))
@@ -210,7 +231,9 @@ async def test_an_unknown_sink_is_rejected_with_the_known_ones(tmp_path: Path) -
     assert not error.retryable
 
 
-async def test_an_unexpected_error_of_a_sink_fails_the_attempt_and_is_retryable(tmp_path: Path) -> None:
+async def test_an_unexpected_error_of_a_sink_fails_the_attempt_and_is_retryable(
+    tmp_path: Path,
+) -> None:
     class Broken:
         async def write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
             raise ZeroDivisionError("a driver's bug")
@@ -227,4 +250,6 @@ async def test_the_identity_of_a_task_without_a_key_is_its_id(tmp_path: Path) ->
     async with marking(tmp_path) as (bench, marks):
         await bench.run(task("at_once", {"n": 7}, sink=into("sqlite", table="marks")))
 
-    assert marks.execute("select identity, run_key, rows from windlass_effects") == [("job_node_1", "run-1", 1)]
+    assert marks.execute("select identity, run_key, rows from windlass_effects") == [
+        ("job_node_1", "run-1", 1)
+    ]

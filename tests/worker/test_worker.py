@@ -44,7 +44,12 @@ async def stubborn(seconds: float = 1.0) -> None:
 async def about(ctx: Context) -> dict[str, Any]:
     ctx.log("first line\nsecond \x1b[31mline")
     ctx.meta["rows"] = 3
-    return {"task": ctx.task_id, "attempt": ctx.attempt, "key": ctx.idempotency_key, "cancelled": ctx.cancelled}
+    return {
+        "task": ctx.task_id,
+        "attempt": ctx.attempt,
+        "key": ctx.idempotency_key,
+        "cancelled": ctx.cancelled,
+    }
 
 
 @handler("raise")
@@ -100,7 +105,12 @@ async def test_a_task_is_run_and_its_result_reported() -> None:
 
     assert isinstance(finished.outcome, Succeeded)
     assert bytes(finished.outcome.output) == b'{"echoed_params":{"n":1}}'
-    assert (finished.job_id, finished.node_id, finished.attempt, finished.index) == ("j1", "fetch", 2, 4)
+    assert (finished.job_id, finished.node_id, finished.attempt, finished.index) == (
+        "j1",
+        "fetch",
+        2,
+        4,
+    )
     assert finished.worker_id == "worker-1"
     assert 0 < finished.started_at <= finished.finished_at
 
@@ -110,7 +120,10 @@ async def test_the_context_describes_the_attempt() -> None:
         finished = await bench.run(task("about", None, "j_n_3", idempotency_key="key-1"))
 
     assert isinstance(finished.outcome, Succeeded)
-    assert bytes(finished.outcome.output) == b'{"task":"j_n_3","attempt":3,"key":"key-1","cancelled":false}'
+    assert (
+        bytes(finished.outcome.output)
+        == b'{"task":"j_n_3","attempt":3,"key":"key-1","cancelled":false}'
+    )
     assert finished.outcome.meta is not None
     assert bytes(finished.outcome.meta) == b'{"rows":3}'
     assert [line.message for line in bench.lines] == ["first line", "second \\x1b[31mline"]
@@ -272,9 +285,11 @@ async def test_the_start_of_a_slow_attempt_is_reported_once_and_of_a_fast_one_ne
         )
         await bench.ended("j_slow_1")
 
-    assert [(type(message), message.node_id) for message in bench.broker.sent if isinstance(message, TaskStarted)] == [
-        (TaskStarted, "slow")
-    ]
+    assert [
+        (type(message), message.node_id)
+        for message in bench.broker.sent
+        if isinstance(message, TaskStarted)
+    ] == [(TaskStarted, "slow")]
 
 
 async def test_heartbeats_continue_while_a_thread_is_busy() -> None:
@@ -285,7 +300,9 @@ async def test_heartbeats_continue_while_a_thread_is_busy() -> None:
 
     async with working(burn, heartbeat_seconds=0.05) as bench:
         await bench.broker.publish([task("burn")])
-        await bench.until(lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5)
+        await bench.until(
+            lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5
+        )
 
 
 async def test_a_blocked_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -296,7 +313,9 @@ async def test_a_blocked_event_loop_is_logged(caplog: pytest.LogCaptureFixture) 
 
     with caplog.at_level(logging.WARNING):
         async with working(blocking_after_await) as bench:
-            await bench.broker.publish([task("blocking_after_await"), task("blocking_after_await", None, "job_node_2")])
+            await bench.broker.publish(
+                [task("blocking_after_await"), task("blocking_after_await", None, "job_node_2")]
+            )
             await bench.ended("job_node_2")
 
     assert "loop was blocked" in caplog.text
@@ -378,7 +397,9 @@ async def test_nothing_is_lost_while_the_broker_fails(call: str) -> None:
         bench.broker.failures[call] = 2
         assert await bench.output(task("wait", {"seconds": 0.02})) == "waited"
 
-    assert [message.node_id for message in bench.broker.sent if isinstance(message, TaskStarted)] == ["node"]
+    assert [
+        message.node_id for message in bench.broker.sent if isinstance(message, TaskStarted)
+    ] == ["node"]
 
 
 async def test_a_stop_lets_running_handlers_finish() -> None:

@@ -153,7 +153,9 @@ class RecordingBroker:
 def task(handler: str, params: object = None, task_id: str = "job_node_1", **rest: Any) -> Task:
     job_id, node_id, attempt = task_id.rsplit("_", 2)
     encoded = msgspec.json.encode({} if params is None else params)
-    return Task(task_id, job_id, node_id, rest.pop("attempt", int(attempt)), handler, encoded, **rest)
+    return Task(
+        task_id, job_id, node_id, rest.pop("attempt", int(attempt)), handler, encoded, **rest
+    )
 
 
 def registry(*functions: Callable[..., Any]) -> dict[str, Handler]:
@@ -167,7 +169,12 @@ class Bench:
         self.broker = RecordingBroker()
         self.lines: list[LogLine] = []
         self.patience_seconds: float = PATIENCE_SECONDS
-        settings = {"grace_seconds": 0.3, "heartbeat_seconds": 0.05, "output_bytes_max": 16 * 1024 * 1024, **settings}
+        settings = {
+            "grace_seconds": 0.3,
+            "heartbeat_seconds": 0.05,
+            "output_bytes_max": 16 * 1024 * 1024,
+            **settings,
+        }
         self.worker = Worker(
             self.broker,
             handlers,
@@ -201,7 +208,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def working(*functions: Callable[..., Any], drain_seconds: float = 0.0, **settings: Any) -> AsyncIterator[Bench]:
+async def working(
+    *functions: Callable[..., Any], drain_seconds: float = 0.0, **settings: Any
+) -> AsyncIterator[Bench]:
     bench = Bench(registry(*functions), **settings)
     run = asyncio.create_task(bench.worker.run())
     # The first heartbeat shows that the background duties run.

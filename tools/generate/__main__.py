@@ -22,7 +22,9 @@ def outputs() -> Iterator[Output]:
 def main() -> int:
     """Write the files that changed; with --check, list the stale ones and return 1."""
     parser = argparse.ArgumentParser(prog="python -m tools.generate", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a file is stale")
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing; fail when a file is stale"
+    )
     check = parser.parse_args().check
     stale: list[str] = []
     for output in outputs():

@@ -12,7 +12,14 @@ from windlass.ports.handler import Handler, HandlerParam
 
 PATH = "docs/reference/handlers.md"
 HEADING_AFTER_HANDLERS = "## Errors"
-TYPE_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "list"}
+TYPE_NAMES = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    dict: "object",
+    list: "list",
+}
 
 
 def outputs() -> Iterable[Output]:
@@ -20,7 +27,9 @@ def outputs() -> Iterable[Output]:
     handlers = {handler.name: handler for handler in builtin_handlers().values()}
     yield Output(PATH, overview(handlers.values()), "handlers")
     for name, handler in sorted(handlers.items()):
-        yield Output(PATH, section(handler), f"handler {name}", insert_before=HEADING_AFTER_HANDLERS)
+        yield Output(
+            PATH, section(handler), f"handler {name}", insert_before=HEADING_AFTER_HANDLERS
+        )
 
 
 def overview(handlers: Iterable[Handler]) -> str:

@@ -39,7 +39,9 @@ def _defaults() -> str:
 def _sinks() -> str:
     rows: list[str] = []
     for tool, section in TOOLS.items():
-        options = [f"`{key}` (required)" if key in section.required else f"`{key}`" for key in section.keys]
+        options = [
+            f"`{key}` (required)" if key in section.required else f"`{key}`" for key in section.keys
+        ]
         rows.append(f"| `{tool}` | {', '.join(options)} |")
     return "\n".join(["| tool | options |", "|---|---|", *rows])
 

@@ -31,6 +31,8 @@ class Output:
             return f"{before}{block}{after}"
         line = f"\n{self.insert_before}\n"
         if begin in current or end in current or current.count(line) != 1:
-            raise SystemExit(f"{self.path}: the markers of block {self.block!r} are missing; add them where it belongs")
+            raise SystemExit(
+                f"{self.path}: the markers of block {self.block!r} are missing; add them where it belongs"
+            )
         before, after = current.split(line)
         return f"{before}\n{block}{line}{after}"

@@ -46,7 +46,9 @@ def _row(declaration: Declaration, defaults: Mapping[str, object]) -> str:
         key, variable = f"{key}.NAME", f"`{declaration.variable}__NAME`"
     elif declaration.is_list:
         variable += " (`a,b`)"
-    return f"| `{key}` | {variable} | {_default(declaration, defaults)} | {declaration.description} |"
+    return (
+        f"| `{key}` | {variable} | {_default(declaration, defaults)} | {declaration.description} |"
+    )
 
 
 def _default(declaration: Declaration, defaults: Mapping[str, object]) -> str:

@@ -60,12 +60,16 @@ def create_app(state: ApiState) -> Starlette:
         if response is not None:
             return response
         detail = f"no such path: {request.scope['path']!r}; {OPENAPI_PATH} lists all paths"
-        return problem_response(build_problem(404, "not-found", detail, request_id=request_id_of(request.scope)))
+        return problem_response(
+            build_problem(404, "not-found", detail, request_id=request_id_of(request.scope))
+        )
 
     async def method_not_allowed(request: Request, _: Exception) -> Response:
         allowed = ", ".join(sorted(_methods_of(routes, request)))
         detail = f"method not allowed: {request.method}; use {allowed}"
-        problem = build_problem(405, "method-not-allowed", detail, request_id=request_id_of(request.scope))
+        problem = build_problem(
+            405, "method-not-allowed", detail, request_id=request_id_of(request.scope)
+        )
         response = problem_response(problem)
         response.headers["allow"] = allowed
         return response
@@ -102,7 +106,11 @@ def _openapi_route(described: Sequence[BaseRoute], version: str) -> Route:
 def _methods_of(routes: Sequence[BaseRoute], request: Request) -> set[str]:
     """Return the methods of the path template that a request matches first."""
     candidates = [candidate for candidate in routes if isinstance(candidate, Route)]
-    matched = next(candidate for candidate in candidates if candidate.matches(request.scope)[0] is not Match.NONE)
+    matched = next(
+        candidate
+        for candidate in candidates
+        if candidate.matches(request.scope)[0] is not Match.NONE
+    )
     methods: set[str] = set()
     for candidate in candidates:
         if candidate.path == matched.path:

@@ -98,7 +98,9 @@ def last_event_id(request: Request, after: int | UnsetType) -> int:
     if not given:
         return after or 0
     if not (given.isascii() and given.isdigit() and len(given) <= _DIGITS_MAX):
-        raise invalid("Last-Event-ID", f"invalid event id: {quoted(given)}", "send the id of a received event")
+        raise invalid(
+            "Last-Event-ID", f"invalid event id: {quoted(given)}", "send the id of a received event"
+        )
     return int(given)
 
 

@@ -25,7 +25,15 @@ SECURITY_HEADERS = (
 # Security headers that pages of the web UI set themselves.
 _OVERRIDABLE = frozenset({b"content-security-policy", b"cache-control"})
 _CHECKED = frozenset(
-    {b"host", b"origin", b"sec-fetch-site", b"content-type", b"content-length", b"transfer-encoding", b"x-request-id"}
+    {
+        b"host",
+        b"origin",
+        b"sec-fetch-site",
+        b"content-type",
+        b"content-length",
+        b"transfer-encoding",
+        b"x-request-id",
+    }
 )
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _MEDIA_TYPES = frozenset({JSON.encode(), *(name.encode() for name in YAML)})
@@ -92,7 +100,9 @@ class RequestGuard:
         """Check a request before its body is read; HttpProblem."""
         length = headers.get(b"content-length", b"0")
         if not length.isdigit():
-            raise HttpProblem(400, "bad-request", "content-length is not a number; send the size of the body")
+            raise HttpProblem(
+                400, "bad-request", "content-length is not a number; send the size of the body"
+            )
         if int(length) > bytes_max:
             raise body_too_large(bytes_max)
         host = headers.get(b"host", b"")
@@ -106,7 +116,9 @@ class RequestGuard:
         host = given.decode("latin-1").lower()
         if _host_name(host) not in self._hosts and "*" not in self._hosts:
             allowed = ", ".join(sorted(self._hosts))
-            raise HttpProblem(421, "forbidden-host", f"unknown host: {host!r}; use one of {allowed}")
+            raise HttpProblem(
+                421, "forbidden-host", f"unknown host: {host!r}; use one of {allowed}"
+            )
         # Most requests name the same host as the one before.
         self._last_host = given
 
@@ -147,7 +159,9 @@ def _check_origin(headers: Headers, host: bytes) -> None:
 
 
 def _forbidden_origin(origin: bytes) -> HttpProblem:
-    detail = f"cross-site request from {origin.decode('latin-1')!r}; send it from a page of this server"
+    detail = (
+        f"cross-site request from {origin.decode('latin-1')!r}; send it from a page of this server"
+    )
     return HttpProblem(403, "forbidden-origin", detail)
 
 

@@ -67,7 +67,10 @@ def openapi_document(routes: Iterable[BaseRoute], version: str) -> Json:
         "openapi": "3.1.0",
         "info": {"title": "Windlass", "version": version, "description": INTRODUCTION},
         "paths": paths,
-        "components": {"schemas": components, "responses": _problem_responses(by_type[repr(ProblemDetails)])},
+        "components": {
+            "schemas": components,
+            "responses": _problem_responses(by_type[repr(ProblemDetails)]),
+        },
     }
     return _with_portable_patterns(document)
 
@@ -122,7 +125,12 @@ def _content(schema: Any, example: Any) -> Json:
 
 def _parameters(endpoint: Endpoint) -> Iterator[Json]:
     for name in _PATH_PARAMETER.findall(endpoint.path):
-        yield {"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMAS.get(name, _ID_SCHEMA)}
+        yield {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": _PATH_SCHEMAS.get(name, _ID_SCHEMA),
+        }
     if endpoint.operation.query is not None:
         yield from _fields("query", endpoint.operation.query)
     if endpoint.operation.headers is not None:
@@ -151,7 +159,10 @@ def _without_null(field: Json) -> Json:
 
 def _responses(operation: Operation, schemas: Schemas) -> Iterator[tuple[str, Json]]:
     for status, view in operation.responses.items():
-        yield str(status), _response(operation, status, None if view is None else schemas[repr(view)])
+        yield (
+            str(status),
+            _response(operation, status, None if view is None else schemas[repr(view)]),
+        )
     statuses = {*operation.errors, *(SHARED_STATUSES if operation.body is None else BODY_STATUSES)}
     for status in sorted(statuses - operation.responses.keys()):
         yield str(status), {"$ref": f"#/components/responses/Problem{status}"}
@@ -179,12 +190,22 @@ def _event_schema(schema: Any) -> Json:
 
 def _problem_responses(schema: Any) -> Json:
     """Describe the problem response of each status, and of all others."""
-    described: Json = {"Problem": {"description": "Any other error", "content": {MEDIA_TYPE: _content(schema, None)}}}
+    described: Json = {
+        "Problem": {
+            "description": "Any other error",
+            "content": {MEDIA_TYPE: _content(schema, None)},
+        }
+    }
     for status, (kind, description) in PROBLEMS.items():
         items: list[ProblemItem] = []
         if status == 422:
             items.append(ProblemItem("input_data.count", "'three' is not of type 'integer'"))
-        problem = build_problem(status, kind, description.lower(), items, request_id="4f6c1d2e90ab37c5")
+        problem = build_problem(
+            status, kind, description.lower(), items, request_id="4f6c1d2e90ab37c5"
+        )
         content = _content(schema, msgspec.to_builtins(problem))
-        described[f"Problem{status}"] = {"description": description, "content": {MEDIA_TYPE: content}}
+        described[f"Problem{status}"] = {
+            "description": description,
+            "content": {MEDIA_TYPE: content},
+        }
     return described

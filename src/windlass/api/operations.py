@@ -67,7 +67,9 @@ class Endpoint:
 
 def route(method: str, path: str, handler: Handler, operation: Operation) -> Route:
     """Return the route of an operation."""
-    return Route(path, Endpoint(path, handler, operation), methods=[method], name=f"{method} {path}")
+    return Route(
+        path, Endpoint(path, handler, operation), methods=[method], name=f"{method} {path}"
+    )
 
 
 def request_id_of(scope: Scope) -> str | None:
@@ -75,6 +77,8 @@ def request_id_of(scope: Scope) -> str | None:
     return scope.get("state", {}).get("request_id")
 
 
-def json_response(view: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(
+    view: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
     """Return a view as a JSON response."""
     return Response(_encoder.encode(view), status, headers, JSON)

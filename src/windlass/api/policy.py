@@ -39,4 +39,6 @@ def require_policies(routes: Iterable[BaseRoute]) -> None:
     """Raise PolicyMissing with the paths of all routes that declare no policy."""
     missing = [str(getattr(route, "path", route)) for route in routes if policy_of(route) is None]
     if missing:
-        raise PolicyMissing(f"routes without a policy: {', '.join(missing)}; declare them with `operations.route`")
+        raise PolicyMissing(
+            f"routes without a policy: {', '.join(missing)}; declare them with `operations.route`"
+        )

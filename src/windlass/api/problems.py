@@ -65,7 +65,9 @@ _STATUSES: Sequence[tuple[type[WindlassError], int, str]] = (
 class HttpProblem(WindlassError):
     """An error of the API itself, with its status and kind."""
 
-    def __init__(self, status: int, kind: str, detail: str, errors: Iterable[ProblemItem] = ()) -> None:
+    def __init__(
+        self, status: int, kind: str, detail: str, errors: Iterable[ProblemItem] = ()
+    ) -> None:
         super().__init__(detail)
         self.status = status
         self.kind = kind
@@ -85,7 +87,9 @@ def problem_item(problem: Problem) -> ProblemItem:
 def problem_details(error: Exception, request_id: str | None = None) -> ProblemDetails:
     """Return the problem of an error. An unexpected error is logged, and its text is not returned."""
     if isinstance(error, HttpProblem):
-        return build_problem(error.status, error.kind, str(error), error.errors, request_id=request_id)
+        return build_problem(
+            error.status, error.kind, str(error), error.errors, request_id=request_id
+        )
     for error_type, status, kind in _STATUSES:
         if isinstance(error, error_type):
             items: list[ProblemItem] = []
@@ -101,7 +105,12 @@ def problem_details(error: Exception, request_id: str | None = None) -> ProblemD
 
 
 def build_problem(
-    status: int, kind: str, detail: str, errors: Sequence[ProblemItem] = (), *, request_id: str | None = None
+    status: int,
+    kind: str,
+    detail: str,
+    errors: Sequence[ProblemItem] = (),
+    *,
+    request_id: str | None = None,
 ) -> ProblemDetails:
     """Return a problem of a kind listed in TITLES."""
     return ProblemDetails(

@@ -70,7 +70,11 @@ class ParamsRenderer:
         unrendered = ParamsView(_limited(Raw(msgspec.json.encode(template.source))), rendered=False)
         row = target.row
         # The values are missing if an upstream node failed before the node was dispatched.
-        if row is None or variables is None or (target.node.loop is None and row.dispatched_at is None):
+        if (
+            row is None
+            or variables is None
+            or (target.node.loop is None and row.dispatched_at is None)
+        ):
             return unrendered
         with self._reads.acquire():
             try:
@@ -112,7 +116,9 @@ class ParamsRenderer:
             return elements[start]
         return elements[start : start + size]
 
-    async def _render_template(self, target: _Target, template: Template, variables: Mapping[str, object]) -> Raw:
+    async def _render_template(
+        self, target: _Target, template: Template, variables: Mapping[str, object]
+    ) -> Raw:
         """Render a template; a large output is only read if the template accesses its fields."""
         plan = target.plan
         job = Job(plan, target.job)

@@ -79,11 +79,17 @@ def read_query(request: Request, query_type: type[T]) -> T:
     except msgspec.ValidationError as error:
         problem = problem_of(error, query_type)
         shown = quoted(given.get(problem.path, ""))
-        raise invalid(problem.path, f"invalid value {shown}: {problem.message}", problem.hint) from None
+        raise invalid(
+            problem.path, f"invalid value {shown}: {problem.message}", problem.hint
+        ) from None
     for field in fields:
         # msgspec reads the text `null` as None where a field accepts it.
         if field.encode_name in given and getattr(query, field.name) is None:
-            raise invalid(field.encode_name, f"invalid value {quoted(given[field.encode_name])}", "omit it for all")
+            raise invalid(
+                field.encode_name,
+                f"invalid value {quoted(given[field.encode_name])}",
+                "omit it for all",
+            )
     return query
 
 
@@ -105,12 +111,16 @@ def _unknown_parameter(name: str, known: list[str]) -> HttpProblem:
     return invalid(name[:_QUOTED_MAX], f"unknown parameter: {quoted(name)}", hint)
 
 
-async def read_json(request: Request, decoder: "msgspec.json.Decoder[T]", missing: T | None = None) -> T:
+async def read_json(
+    request: Request, decoder: "msgspec.json.Decoder[T]", missing: T | None = None
+) -> T:
     """Return the body as JSON, or `missing` if it is empty; HttpProblem 415, 400 (not JSON) or 422 (wrong type)."""
     body = await read_body(request)
     given = media_type(request)
     if body and given != JSON:
-        raise HttpProblem(415, "unsupported-media-type", f"unsupported content type: {quoted(given)}; send {JSON}")
+        raise HttpProblem(
+            415, "unsupported-media-type", f"unsupported content type: {quoted(given)}; send {JSON}"
+        )
     if not body and missing is not None:
         return missing
     return decode_json(body, decoder)
@@ -149,7 +159,11 @@ def read_duration(value: float | str, name: str, seconds_max: float) -> float:
     if seconds is None or seconds < 0:
         raise invalid(name, f"invalid duration: {shown(value)}", DURATION_RULE)
     if seconds > seconds_max:
-        raise invalid(name, f"duration too long: {shown(value)}", f"use at most {format_duration(seconds_max)}")
+        raise invalid(
+            name,
+            f"duration too long: {shown(value)}",
+            f"use at most {format_duration(seconds_max)}",
+        )
     return seconds
 
 

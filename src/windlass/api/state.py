@@ -37,7 +37,9 @@ class ConcurrencyLimit:
     def acquire(self) -> Generator[None]:
         """Count as running until the block ends; HttpProblem (503) if the limit is reached."""
         if self._running >= self._running_max:
-            raise HttpProblem(503, "busy", f"limit of {self._running_max} {self._name} reached; try again later")
+            raise HttpProblem(
+                503, "busy", f"limit of {self._running_max} {self._name} reached; try again later"
+            )
         self._running += 1
         try:
             yield
@@ -70,6 +72,8 @@ class ApiState(Struct, frozen=True):
     # The built web UI.
     ui_folder: Path = FOLDER
     # Event streams and log tails that are open at once.
-    streams: ConcurrencyLimit = field(default_factory=lambda: ConcurrencyLimit(STREAMS_MAX, "open streams"))
+    streams: ConcurrencyLimit = field(
+        default_factory=lambda: ConcurrencyLimit(STREAMS_MAX, "open streams")
+    )
     # Set before the process stops: streams end, and long polls return.
     closing: asyncio.Event = field(default_factory=asyncio.Event)

@@ -27,6 +27,8 @@ async def read_node(state: ApiState, request: Request) -> StoredNode:
     plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
     number = plan.index.get(node_id)
     if number is None:
-        raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
+        raise NodeNotFound(
+            f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}"
+        )
     rows = await state.store.jobs.nodes(job.spec.job_id, node_id)
     return StoredNode(job, plan, plan.nodes[number], next(iter(rows), None))

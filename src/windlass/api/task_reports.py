@@ -134,7 +134,9 @@ def _too_deep(path: str) -> HttpProblem:
 def _meta(given: Raw | UnsetType) -> Raw | None:
     meta = _object_of(given, "meta")
     if meta is not None and len(bytes(meta)) > META_BYTES_MAX:
-        raise invalid("meta", f"larger than {META_BYTES_MAX} bytes", "move large values to the output")
+        raise invalid(
+            "meta", f"larger than {META_BYTES_MAX} bytes", "move large values to the output"
+        )
     return meta
 
 

@@ -12,7 +12,9 @@ LOOKUP_MAX = 5_000
 Item = TypeVar("Item")
 
 
-def batches(items: Iterable[Item], size_of: Callable[[Item], int], count_max: int) -> Iterable[list[Item]]:
+def batches(
+    items: Iterable[Item], size_of: Callable[[Item], int], count_max: int
+) -> Iterable[list[Item]]:
     """Split items into lists of at most `count_max` items and about BATCH_BYTES_MAX bytes."""
     batch: list[Item] = []
     batch_size = 0

@@ -11,7 +11,15 @@ from windlass.brokers.signal import Signal
 from windlass.core.changes import Task
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import Message, TaskLost
-from windlass.ports.broker import ALL_QUEUES, HELD_SHOWN_MAX, HeldTask, QueueInfo, TaskClaim, TaskReport, WorkerInfo
+from windlass.ports.broker import (
+    ALL_QUEUES,
+    HELD_SHOWN_MAX,
+    HeldTask,
+    QueueInfo,
+    TaskClaim,
+    TaskReport,
+    WorkerInfo,
+)
 from windlass.ports.clock import Clock
 
 # A batch is complete after this many turns of the event loop without a new message. A worker needs two turns from one
@@ -298,7 +306,9 @@ class MemoryBroker:
         return found
 
     async def queues(self) -> Sequence[QueueInfo]:
-        running = Counter(entry.task.queue for worker in self._workers.values() for entry in worker.held.values())
+        running = Counter(
+            entry.task.queue for worker in self._workers.values() for entry in worker.held.values()
+        )
         now = self._clock.now()
         found: list[QueueInfo] = []
         for name, queue in sorted(self._queues.items()):

@@ -177,7 +177,9 @@ class SubscriptionCache:
         if wait_seconds <= 0:
             return await receive()
         subscription = self._get((worker_id, f"cancel:{worker_id}"))
-        return await self._notifier.fetch_when_notified(subscription, receive, CANCELLATIONS_MAX, wait_seconds)
+        return await self._notifier.fetch_when_notified(
+            subscription, receive, CANCELLATIONS_MAX, wait_seconds
+        )
 
     def _get(self, key: tuple[str, ...]) -> Subscription:
         """Return the subscription of a key: its owner, and the channels."""

@@ -20,7 +20,9 @@ def read_workflow(
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise DefinitionInvalid([Problem(path="", message=f"cannot read file: {error.strerror}")]) from error
+        raise DefinitionInvalid(
+            [Problem(path="", message=f"cannot read file: {error.strerror}")]
+        ) from error
     return read_definition(content, format=_format(path), handlers=handlers, strict=strict)
 
 

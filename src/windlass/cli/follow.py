@@ -22,7 +22,9 @@ async def follow_job(client: Client, job_id: str, *, as_json: bool) -> int:
         plan = await _fetch_plan(client, job.workflow_id, job.version)
         with open_display(JobProgress(plan, job_id)) as display:
             await show_events(_events(client, job_id), display)
-    return print_result(await fetch_outputs(client, await client.jobs.wait(job_id)), as_json=as_json)
+    return print_result(
+        await fetch_outputs(client, await client.jobs.wait(job_id)), as_json=as_json
+    )
 
 
 async def _fetch_plan(client: Client, workflow_id: str, version: int) -> Plan:

@@ -62,7 +62,10 @@ def is_loopback(host: str) -> bool:
 
 @asynccontextmanager
 async def run_server(
-    settings: Settings, prepare: Callable[[Server], Awaitable[None]] | None = None, *, roles: Roles = ALL_ROLES
+    settings: Settings,
+    prepare: Callable[[Server], Awaitable[None]] | None = None,
+    *,
+    roles: Roles = ALL_ROLES,
 ) -> AsyncGenerator[tuple[Server, str]]:
     """Start a server and return it with its URL. No request is served before `prepare` returns.
 
@@ -95,7 +98,9 @@ def _bind(host: str, port: int) -> Generator[socket.socket]:
 
 
 @asynccontextmanager
-async def _serve_http(server: Server, bound: socket.socket, drain_seconds: int) -> AsyncGenerator[None]:
+async def _serve_http(
+    server: Server, bound: socket.socket, drain_seconds: int
+) -> AsyncGenerator[None]:
     config = uvicorn.Config(
         server.app,
         http="httptools",

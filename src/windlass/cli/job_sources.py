@@ -56,7 +56,9 @@ class JobSource(Protocol):
         """Return a job with its nodes and outputs. JobNotFound."""
         ...
 
-    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
+    def iterations(
+        self, job_id: str, node_id: str, status: str | None
+    ) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop by index, or those in one state. JobNotFound, NodeNotFound."""
         ...
 
@@ -69,7 +71,9 @@ class JobSource(Protocol):
         ...
 
 
-def read_jobs(server: str | None, database: str | None, read: Callable[[JobSource], Awaitable[Result]]) -> Result:
+def read_jobs(
+    server: str | None, database: str | None, read: Callable[[JobSource], Awaitable[Result]]
+) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
     return read_source(server, database, job_source, read)
 
@@ -98,12 +102,16 @@ class DatabaseJobs:
         result = await self._reader.result(job_id, RESULT_BYTES_MAX)
         return job_view(result.job, result.result_data, result.nodes)
 
-    async def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
+    async def iterations(
+        self, job_id: str, node_id: str, status: str | None
+    ) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop."""
         job = await self._store.jobs.get(job_id)
         plan = await self._reader.plans.get(job.spec.workflow_id, job.spec.version)
         if node_id not in plan.index:
-            raise NodeNotFound(f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}")
+            raise NodeNotFound(
+                f"workflow {job.spec.workflow_id} version {job.spec.version} has no node {node_id!r}"
+            )
         rows = await self._store.jobs.nodes(job_id, node_id)
         row = rows[0] if rows else None
         outputs = OutputReader(self._reader.artifacts, RESULT_BYTES_MAX, RESULT_BYTES_MAX)
@@ -156,9 +164,13 @@ class ServerJobs:
     async def job(self, job_id: str) -> JobView:
         """Return a job with its nodes and outputs."""
         job = await self._client.jobs.get(job_id)
-        return await fetch_outputs(self._client, structs.replace(job, nodes=await self._client.jobs.nodes(job_id)))
+        return await fetch_outputs(
+            self._client, structs.replace(job, nodes=await self._client.jobs.nodes(job_id))
+        )
 
-    def iterations(self, job_id: str, node_id: str, status: str | None) -> AsyncIterator[IterationView]:
+    def iterations(
+        self, job_id: str, node_id: str, status: str | None
+    ) -> AsyncIterator[IterationView]:
         """Yield the iterations of a loop."""
         return self._client.jobs.iterations(job_id, node_id, status=status)
 
@@ -168,7 +180,9 @@ class ServerJobs:
 
     def logs(self, job_id: str, selection: LogSelection) -> AsyncIterator[LogView]:
         """Yield log lines in order."""
-        return self._client.jobs.logs(job_id, node=selection.node, attempt=selection.attempt, index=selection.index)
+        return self._client.jobs.logs(
+            job_id, node=selection.node, attempt=selection.attempt, index=selection.index
+        )
 
 
 class _Marker(Struct, frozen=True):
@@ -185,7 +199,9 @@ async def fetch_outputs(client: Client, job: JobView) -> JobView:
     fetched = await _fetch_truncated(client, job.job_id, nodes)
     if not fetched:
         return job
-    complete = [structs.replace(node, output=fetched.get(node.node_id, node.output)) for node in nodes]
+    complete = [
+        structs.replace(node, output=fetched.get(node.node_id, node.output)) for node in nodes
+    ]
     result = msgspec.json.decode(job.result_data, type=dict[str, Raw] | None)
     if result is not None:
         for node_id, output in fetched.items():

@@ -15,7 +15,11 @@ class JsonFormatter(logging.Formatter):
         """Return one line, whatever the message contains."""
         if record.name == ACCESS_LOGGER:
             return record.getMessage()
-        entry = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        entry = {
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)
         return msgspec.json.encode(entry).decode()

@@ -66,7 +66,9 @@ class RunSource(Protocol):
         ...
 
 
-def read_runs(server: str | None, database: str | None, read: Callable[[RunSource], Awaitable[Result]]) -> Result:
+def read_runs(
+    server: str | None, database: str | None, read: Callable[[RunSource], Awaitable[Result]]
+) -> Result:
     """Return what `read` finds on the server, or otherwise in the database."""
     return read_source(server, database, run_source, read)
 
@@ -88,7 +90,9 @@ class DatabaseRuns:
 
     async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """Return a page of schedules."""
-        return await schedule_page(self._store, self._plan, limit=limit, cursor=cursor, now=self._clock.now())
+        return await schedule_page(
+            self._store, self._plan, limit=limit, cursor=cursor, now=self._clock.now()
+        )
 
     async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule."""

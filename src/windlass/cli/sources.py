@@ -24,7 +24,9 @@ SERVER_PAGE = 100
 
 
 @asynccontextmanager
-async def open_source(server: str | None, database: str | None) -> "AsyncGenerator[Client | Reader]":
+async def open_source(
+    server: str | None, database: str | None
+) -> "AsyncGenerator[Client | Reader]":
     """Open the server of the flag or the settings, otherwise the database."""
     if server is not None and database is not None:
         raise click.UsageError("--server and --database cannot be combined: leave one out")

@@ -95,4 +95,6 @@ def _is_installed(file: str, root: Path) -> bool:
 def _is_inside(file: Path, root: Path) -> bool:
     if not file.is_relative_to(root):
         return False
-    return not any(part in INSTALLED or part.startswith(".") for part in file.relative_to(root).parts)
+    return not any(
+        part in INSTALLED or part.startswith(".") for part in file.relative_to(root).parts
+    )

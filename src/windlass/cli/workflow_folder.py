@@ -117,7 +117,10 @@ class Deployer:
             workflow_id = definition.workflow_id
             first = self._files.setdefault(workflow_id, file)
             if first != file and first in self._versions:
-                click.echo(f"{file}: not deployed: workflow {workflow_id} is already defined in {first}", err=True)
+                click.echo(
+                    f"{file}: not deployed: workflow {workflow_id} is already defined in {first}",
+                    err=True,
+                )
                 continue
             self._files[workflow_id] = file
             stored = await server.embedded.deploy(definition)

@@ -33,7 +33,9 @@ class Client:
         transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
         if not url.startswith(("http://", "https://")):
-            raise ServerUnreachable(f"not the URL of a server: {url!r}; write it like {DEFAULT_URL}")
+            raise ServerUnreachable(
+                f"not the URL of a server: {url!r}; write it like {DEFAULT_URL}"
+            )
         self._connection = ApiConnection(url, answer_seconds_max, away_seconds_max, transport)
         self.url = self._connection.url
         self.workflows = Workflows(self._connection)

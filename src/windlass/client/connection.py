@@ -40,7 +40,9 @@ class ApiConnection:
         self._http = httpx2.AsyncClient(
             base_url=self.url,
             timeout=_timeout(answer_seconds_max),
-            limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX),
+            limits=httpx2.Limits(
+                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_MAX
+            ),
             # Certificates take 80 ms to load and only https needs them.
             verify=self.url.startswith("https://"),
             # A proxy for the internet is usually none for a local server.
@@ -68,7 +70,9 @@ class ApiConnection:
         seconds_max: float | None = None,
     ) -> T:
         """Send a request and decode the response; an error response raises."""
-        response = await self.send(method, path, errors, params=params, body=body, seconds_max=seconds_max)
+        response = await self.send(
+            method, path, errors, params=params, body=body, seconds_max=seconds_max
+        )
         return decode(response, view)
 
     async def send(
@@ -87,7 +91,12 @@ class ApiConnection:
         if body is not None:
             content = msgspec.json.encode(body)
         response = await self.exchange(
-            method, API + path, params=params, content=content, media_type=media_type, seconds_max=seconds_max
+            method,
+            API + path,
+            params=params,
+            content=content,
+            media_type=media_type,
+            seconds_max=seconds_max,
         )
         if not response.is_success:
             raise error_from(response, errors)
@@ -110,7 +119,12 @@ class ApiConnection:
         timeout = _timeout(seconds_max or self.answer_seconds_max)
         try:
             return await self._http.request(
-                method, path, params=dict(params or {}), content=content, headers=headers, timeout=timeout
+                method,
+                path,
+                params=dict(params or {}),
+                content=content,
+                headers=headers,
+                timeout=timeout,
             )
         except httpx2.TransportError as error:
             raise self._connection_error(error) from error
@@ -143,7 +157,9 @@ class ApiConnection:
         if after:
             headers["last-event-id"] = str(after)
         timeout = _timeout(STREAM_IDLE_SECONDS_MAX)
-        request = self._http.stream("GET", API + path, params=dict(params), headers=headers, timeout=timeout)
+        request = self._http.stream(
+            "GET", API + path, params=dict(params), headers=headers, timeout=timeout
+        )
         try:
             async with request as response:
                 if not response.is_success:

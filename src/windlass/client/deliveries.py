@@ -26,11 +26,19 @@ class Deliveries:
         cursor: str | None = None,
     ) -> wire.Page[wire.DeliveryView]:
         """Return one page of deliveries, newest first."""
-        params = query(workflow_id=workflow_id, job_id=job_id, outcome=outcome, limit=limit, cursor=cursor)
-        return await self._connection.call("GET", "/deliveries", wire.Page[wire.DeliveryView], params=params)
+        params = query(
+            workflow_id=workflow_id, job_id=job_id, outcome=outcome, limit=limit, cursor=cursor
+        )
+        return await self._connection.call(
+            "GET", "/deliveries", wire.Page[wire.DeliveryView], params=params
+        )
 
     def list(
-        self, *, workflow_id: str | None = None, job_id: str | None = None, outcome: str | None = None
+        self,
+        *,
+        workflow_id: str | None = None,
+        job_id: str | None = None,
+        outcome: str | None = None,
     ) -> AsyncIterator[wire.DeliveryView]:
         """Iterate over deliveries, newest first."""
         params = query(workflow_id=workflow_id, job_id=job_id, outcome=outcome)

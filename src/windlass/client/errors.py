@@ -54,4 +54,6 @@ def error_from(response: httpx2.Response, types: ErrorTypes) -> WindlassError:
 
 
 def _problem(item: wire.ProblemItem) -> Problem:
-    return Problem(path=item.path, message=item.message, hint=item.hint, line=item.line, column=item.column)
+    return Problem(
+        path=item.path, message=item.message, hint=item.hint, line=item.line, column=item.column
+    )

@@ -66,7 +66,9 @@ class Jobs:
     async def submit_batch(self, jobs: Sequence[wire.SubmitRequest]) -> wire.BatchView:
         """Start jobs in one transaction; each has its own result, in the same order."""
         body = wire.BatchRequest([*jobs])
-        return await self._connection.call("POST", "/jobs/batch", wire.BatchView, _SUBMIT, body=body)
+        return await self._connection.call(
+            "POST", "/jobs/batch", wire.BatchView, _SUBMIT, body=body
+        )
 
     async def page(
         self,
@@ -80,7 +82,9 @@ class Jobs:
         params = query(search=search, limit=limit, cursor=cursor, **selection.selected())
         return await self._connection.call("GET", "/jobs", wire.Page[wire.JobView], params=params)
 
-    async def get(self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None) -> wire.JobView:
+    async def get(
+        self, job_id: str, *, nodes: bool = False, wait_seconds: float | None = None
+    ) -> wire.JobView:
         """Return a job, once it has finished or `wait_seconds` have passed; JobNotFound.
 
         The server refuses `nodes` for a job with very many; the method `nodes` reads them page by page.
@@ -111,7 +115,9 @@ class Jobs:
     async def cancel(self, job_id: str, reason: str | None = None) -> wire.JobView:
         """Cancel a job; a finished job stays as it is. JobNotFound."""
         body = wire.CancelRequest(reason)
-        return await self._connection.call("POST", f"{_path(job_id)}/cancel", wire.JobView, _JOB, body=body)
+        return await self._connection.call(
+            "POST", f"{_path(job_id)}/cancel", wire.JobView, _JOB, body=body
+        )
 
     async def retry(self, job_id: str, *, from_node: str | None = None) -> wire.JobView:
         """Run failed and cancelled nodes again, or a node and all downstream nodes; RequestRefused, NotFound."""
@@ -122,18 +128,24 @@ class Jobs:
 
     async def rerun(self, job_id: str) -> wire.SubmittedView:
         """Start a new job of the same version with the same input; JobNotFound."""
-        return await self._connection.call("POST", f"{_path(job_id)}/rerun", wire.SubmittedView, _JOB)
+        return await self._connection.call(
+            "POST", f"{_path(job_id)}/rerun", wire.SubmittedView, _JOB
+        )
 
     async def nodes(self, job_id: str) -> list[wire.NodeView]:
         """Return all nodes of a job; JobNotFound."""
-        pages = self._connection.pages(wire.Page[wire.NodeView], f"{_path(job_id)}/nodes", errors=_JOB)
+        pages = self._connection.pages(
+            wire.Page[wire.NodeView], f"{_path(job_id)}/nodes", errors=_JOB
+        )
         return [node async for node in pages]
 
     async def node(self, job_id: str, node_id: str) -> wire.NodeView:
         """Return a node of a job; NotFound."""
         return await self._connection.call("GET", _node_path(job_id, node_id), wire.NodeView)
 
-    def iterations(self, job_id: str, node_id: str, *, status: str | None = None) -> AsyncIterator[wire.IterationView]:
+    def iterations(
+        self, job_id: str, node_id: str, *, status: str | None = None
+    ) -> AsyncIterator[wire.IterationView]:
         """Iterate over the iterations of a loop by index, including those not started; NotFound."""
         path = f"{_node_path(job_id, node_id)}/iterations"
         return self._connection.pages(wire.Page[wire.IterationView], path, query(status=status))
@@ -141,15 +153,21 @@ class Jobs:
     async def output(self, job_id: str, node_id: str, *, index: int | None = None) -> bytes:
         """Return the whole output of a node, or of one iteration, as JSON; NotFound if there is none."""
         path = f"{_node_path(job_id, node_id)}/output"
-        response = await self._connection.send("GET", path, params=query(index=index), seconds_max=OUTPUT_SECONDS_MAX)
+        response = await self._connection.send(
+            "GET", path, params=query(index=index), seconds_max=OUTPUT_SECONDS_MAX
+        )
         return response.content
 
-    async def params(self, job_id: str, node_id: str, *, index: int | None = None) -> wire.ParamsView:
+    async def params(
+        self, job_id: str, node_id: str, *, index: int | None = None
+    ) -> wire.ParamsView:
         """Return the params of a node, or of one iteration; NotFound."""
         path = f"{_node_path(job_id, node_id)}/params"
         return await self._connection.call("GET", path, wire.ParamsView, params=query(index=index))
 
-    def events(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncIterator[wire.EventView]:
+    def events(
+        self, job_id: str, *, after: int = 0, context: bool = True
+    ) -> AsyncIterator[wire.EventView]:
         """Iterate over the stored events of a job after a sequence number, in order; JobNotFound.
 
         Without the context, which is the larger part of an event, responses are much smaller.
@@ -159,7 +177,9 @@ class Jobs:
             wire.Page[wire.EventView], f"{_path(job_id)}/events", params, _JOB, cursor="after"
         )
 
-    def watch(self, job_id: str, *, after: int = 0, context: bool = True) -> AsyncGenerator[wire.EventView, None]:
+    def watch(
+        self, job_id: str, *, after: int = 0, context: bool = True
+    ) -> AsyncGenerator[wire.EventView, None]:
         """Iterate over stored and then live events, each once, until the job has finished.
 
         The stream resumes after the last event when the server is available again. JobNotFound, ServerUnreachable.
@@ -178,7 +198,9 @@ class Jobs:
     ) -> AsyncIterator[wire.LogView]:
         """Iterate over the stored log lines of a job, in order; JobNotFound."""
         params = query(node=node, attempt=attempt, index=index, after=after or None)
-        return self._connection.pages(wire.Page[wire.LogView], f"{_path(job_id)}/logs", params, _JOB, cursor="after")
+        return self._connection.pages(
+            wire.Page[wire.LogView], f"{_path(job_id)}/logs", params, _JOB, cursor="after"
+        )
 
     def follow_logs(
         self,
@@ -195,7 +217,9 @@ class Jobs:
 
     async def activity(self, *, minutes: int | None = None) -> wire.ActivityView:
         """Return how many jobs were submitted and finished in each interval of the last minutes."""
-        return await self._connection.call("GET", "/activity", wire.ActivityView, params=query(minutes=minutes))
+        return await self._connection.call(
+            "GET", "/activity", wire.ActivityView, params=query(minutes=minutes)
+        )
 
     # Last, because `list` is the type in the annotations above.
     def list(self, selection: JobSelection = ALL_JOBS) -> AsyncIterator[wire.JobView]:
@@ -230,13 +254,17 @@ class Jobs:
                         after = _number(item)
                         yield item
                     return
-                await backoff.pause(ResponseLost(f"stream from {self._connection.url} ended before the job"))
+                await backoff.pause(
+                    ResponseLost(f"stream from {self._connection.url} ended before the job")
+                )
             except (ServerUnreachable, StoreUnavailable) as error:
                 if not is_connected:
                     raise
                 await backoff.pause(error)
 
-    def _rest(self, view: type[Streamed], path: str, params: Mapping[str, str], after: int) -> AsyncIterator[Streamed]:
+    def _rest(
+        self, view: type[Streamed], path: str, params: Mapping[str, str], after: int
+    ) -> AsyncIterator[Streamed]:
         remaining = {**params, **query(after=after or None)}
         return self._connection.pages(wire.Page[view], path, remaining, _JOB, cursor="after")
 

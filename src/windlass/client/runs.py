@@ -28,7 +28,9 @@ class Runs:
         params = query(workflow_id=workflow_id, state=state, limit=limit, cursor=cursor)
         return await self._connection.call("GET", "/runs", wire.Page[wire.RunView], params=params)
 
-    def list(self, *, workflow_id: str | None = None, state: str | None = None) -> AsyncIterator[wire.RunView]:
+    def list(
+        self, *, workflow_id: str | None = None, state: str | None = None
+    ) -> AsyncIterator[wire.RunView]:
         """Iterate over runs, newest slot first."""
         params = query(workflow_id=workflow_id, state=state)
         return self._connection.pages(wire.Page[wire.RunView], "/runs", params)
@@ -40,7 +42,9 @@ class Runs:
     async def cancel(self, run_id: str, reason: str | None = None) -> wire.RunView:
         """Cancel a run and its job; a finished run stays as it is. RunNotFound."""
         body = wire.CancelRequest(reason)
-        return await self._connection.call("POST", f"{_path(run_id)}/cancel", wire.RunView, _RUN, body=body)
+        return await self._connection.call(
+            "POST", f"{_path(run_id)}/cancel", wire.RunView, _RUN, body=body
+        )
 
 
 def _path(run_id: str) -> str:

@@ -18,10 +18,14 @@ class Schedules:
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
 
-    async def page(self, *, limit: int | None = None, cursor: str | None = None) -> wire.Page[wire.ScheduleView]:
+    async def page(
+        self, *, limit: int | None = None, cursor: str | None = None
+    ) -> wire.Page[wire.ScheduleView]:
         """Return one page of schedules."""
         params = query(limit=limit, cursor=cursor)
-        return await self._connection.call("GET", "/schedules", wire.Page[wire.ScheduleView], params=params)
+        return await self._connection.call(
+            "GET", "/schedules", wire.Page[wire.ScheduleView], params=params
+        )
 
     def list(self) -> AsyncIterator[wire.ScheduleView]:
         """Iterate over all schedules."""
@@ -34,25 +38,39 @@ class Schedules:
     async def next_slots(self, workflow_id: str, count: int = 5) -> wire.NextSlotsView:
         """Return the next slots of a schedule; ScheduleNotFound."""
         path = f"{_path(workflow_id)}/next"
-        return await self._connection.call("GET", path, wire.NextSlotsView, _SCHEDULE, params=query(count=count))
+        return await self._connection.call(
+            "GET", path, wire.NextSlotsView, _SCHEDULE, params=query(count=count)
+        )
 
     async def pause(self, workflow_id: str) -> wire.ScheduleView:
         """Pause a schedule; ScheduleNotFound."""
-        return await self._connection.call("POST", f"{_path(workflow_id)}/pause", wire.ScheduleView, _SCHEDULE)
+        return await self._connection.call(
+            "POST", f"{_path(workflow_id)}/pause", wire.ScheduleView, _SCHEDULE
+        )
 
     async def resume(self, workflow_id: str) -> wire.ScheduleView:
         """Resume a schedule with its next slot; ScheduleNotFound."""
-        return await self._connection.call("POST", f"{_path(workflow_id)}/resume", wire.ScheduleView, _SCHEDULE)
+        return await self._connection.call(
+            "POST", f"{_path(workflow_id)}/resume", wire.ScheduleView, _SCHEDULE
+        )
 
     async def trigger(
-        self, workflow_id: str, input_data: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+        self,
+        workflow_id: str,
+        input_data: Mapping[str, Any] | None = None,
+        *,
+        idempotency_key: str | None = None,
     ) -> wire.SubmittedView:
         """Start a run now; the input defaults to that of the schedule. ScheduleNotFound, InputInvalid."""
-        body = wire.TriggerRequest(None if input_data is None else dict(input_data), idempotency_key)
+        body = wire.TriggerRequest(
+            None if input_data is None else dict(input_data), idempotency_key
+        )
         path = f"{_path(workflow_id)}/trigger"
         return await self._connection.call("POST", path, wire.SubmittedView, _TRIGGER, body=body)
 
-    async def backfill(self, workflow_id: str, since: str, until: str, *, dry_run: bool = False) -> wire.BackfillView:
+    async def backfill(
+        self, workflow_id: str, since: str, until: str, *, dry_run: bool = False
+    ) -> wire.BackfillView:
         """Run the past slots of a range that have no run, or list them with `dry_run`; ScheduleNotFound,
         RequestRefused."""
         body = wire.BackfillRequest(since, until, dry_run)

@@ -43,7 +43,9 @@ class EventParser:
         """Return the number and the data of each event that the chunk completes; ApiError if one is too large."""
         self._rest += chunk
         if len(self._rest) > STREAMED_BYTES_MAX:
-            raise ApiError(f"the server sent an event of more than {STREAMED_BYTES_MAX} bytes", status=200)
+            raise ApiError(
+                f"the server sent an event of more than {STREAMED_BYTES_MAX} bytes", status=200
+            )
         if b"\n" not in chunk:
             return []
         # Split bytes, not text: `str.splitlines` would also split at U+2028 inside JSON.

@@ -29,23 +29,33 @@ class Workflows:
     def __init__(self, connection: ApiConnection) -> None:
         self._connection = connection
 
-    async def deploy(self, document: str | bytes, *, format: Format | None = None) -> DeployedWorkflow:
+    async def deploy(
+        self, document: str | bytes, *, format: Format | None = None
+    ) -> DeployedWorkflow:
         """Store a document as a new version, unless it equals the newest; DefinitionInvalid."""
         response = await self._connection.send(
             "POST", "/workflows", _DOCUMENT, content=document, media_type=_media_type(format)
         )
         return DeployedWorkflow(decode(response, wire.WorkflowView), response.status_code == 201)
 
-    async def validate(self, document: str | bytes, *, format: Format | None = None) -> wire.ValidationView:
+    async def validate(
+        self, document: str | bytes, *, format: Format | None = None
+    ) -> wire.ValidationView:
         """Check a document without storing it."""
         response = await self._connection.send(
-            "POST", "/workflows/validate", _DOCUMENT, content=document, media_type=_media_type(format)
+            "POST",
+            "/workflows/validate",
+            _DOCUMENT,
+            content=document,
+            media_type=_media_type(format),
         )
         return decode(response, wire.ValidationView)
 
     def list(self, *, recent: int | None = None) -> AsyncIterator[wire.WorkflowView]:
         """Iterate over the newest versions of all workflows by id, each with up to `recent` jobs."""
-        return self._connection.pages(wire.Page[wire.WorkflowView], "/workflows", query(recent=recent))
+        return self._connection.pages(
+            wire.Page[wire.WorkflowView], "/workflows", query(recent=recent)
+        )
 
     async def get(self, workflow_id: str, version: int | None = None) -> wire.WorkflowView:
         """Return a version of a workflow, the newest by default; WorkflowNotFound."""
@@ -76,7 +86,9 @@ class Workflows:
             params=query(jobs=jobs, version=version),
         )
 
-    async def set_alias(self, workflow_id: str, alias: str, targets: int | Sequence[wire.WeightedVersion]) -> None:
+    async def set_alias(
+        self, workflow_id: str, alias: str, targets: int | Sequence[wire.WeightedVersion]
+    ) -> None:
         """Point an alias to a version, or to several by weight; WorkflowNotFound."""
         if isinstance(targets, int):
             targets = [wire.WeightedVersion(targets)]

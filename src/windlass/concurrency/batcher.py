@@ -67,7 +67,9 @@ class Batcher(Generic[Item, Result]):
         try:
             results = await self._run([item for item, _ in batch])
             if len(results) != len(batch):
-                raise RuntimeError(f"wrong number of results: {len(results)} for {len(batch)} items")
+                raise RuntimeError(
+                    f"wrong number of results: {len(results)} for {len(batch)} items"
+                )
         except asyncio.CancelledError:
             for _, future in batch:
                 future.cancel()

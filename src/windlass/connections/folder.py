@@ -25,7 +25,9 @@ class Folder:
     def resolve(self, path: str) -> Path:
         """Return the absolute path, with links resolved; raise PathRefused if it is not below the directory."""
         if not path or len(path) > PATH_CHARS_MAX or "\0" in path:
-            raise PathRefused(f"invalid path: {path[:100]!r}; write 1 to {PATH_CHARS_MAX} characters without NUL")
+            raise PathRefused(
+                f"invalid path: {path[:100]!r}; write 1 to {PATH_CHARS_MAX} characters without NUL"
+            )
         if ".." in Path(path).parts:
             raise PathRefused(f"path contains '..': {path!r}; write it relative to {self._root}")
         try:
@@ -38,7 +40,9 @@ class Folder:
                 "sinks.folder"
             )
         if self._is_reserved(resolved):
-            raise PathRefused(f"path not allowed: {path!r} belongs to the engine's database; use another")
+            raise PathRefused(
+                f"path not allowed: {path!r} belongs to the engine's database; use another"
+            )
         return resolved
 
     def _is_reserved(self, path: Path) -> bool:

@@ -78,7 +78,9 @@ class Connections:
             path = Path(self._urls[name].removeprefix(SQLITE_SCHEME)).absolute()
         if path not in self._sqlite:
             if len(self._sqlite) >= PATHS_MAX:
-                raise ConnectionUnknown(f"too many SQLite databases: {database}; at most {PATHS_MAX}")
+                raise ConnectionUnknown(
+                    f"too many SQLite databases: {database}; at most {PATHS_MAX}"
+                )
             self._sqlite[path] = SqliteDatabase(name or database or path.name, path)
         return self._sqlite[path]
 
@@ -96,15 +98,21 @@ class Connections:
         if name in known:
             return name
         if name in self._kinds:
-            raise ConnectionUnknown(f"wrong kind of connection: {name!r} is {self._kinds[name]}, not {kind}")
+            raise ConnectionUnknown(
+                f"wrong kind of connection: {name!r} is {self._kinds[name]}, not {kind}"
+            )
         if _SCHEME.match(name):
             # The URL may contain a password, so the error does not repeat it.
-            raise ConnectionUnknown(f"connection is a URL, not a name; add it to the settings: {_SETTING[kind]}")
+            raise ConnectionUnknown(
+                f"connection is a URL, not a name; add it to the settings: {_SETTING[kind]}"
+            )
         like = nearest(name, known)
         hint = f"known connections: {_listed(known)}"
         if like is not None:
             hint = f"did you mean {like!r}?"
-        raise ConnectionUnknown(f"unknown {kind} connection: {name!r}; {hint} (setting connections.NAME)")
+        raise ConnectionUnknown(
+            f"unknown {kind} connection: {name!r}; {hint} (setting connections.NAME)"
+        )
 
 
 def _only(known: list[str], kind: str) -> str:
@@ -112,7 +120,9 @@ def _only(known: list[str], kind: str) -> str:
         return known[0]
     if not known:
         raise ConnectionUnknown(f"no {kind} connection in the settings; add one: {_SETTING[kind]}")
-    raise ConnectionUnknown(f"several {kind} connections; set 'connection' to one of {_listed(known)}")
+    raise ConnectionUnknown(
+        f"several {kind} connections; set 'connection' to one of {_listed(known)}"
+    )
 
 
 def _kind(url: str) -> str:

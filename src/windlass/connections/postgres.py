@@ -72,7 +72,9 @@ class PostgresConnection(Protocol):
 class ConnectionPool(Protocol):
     def acquire(self, *, timeout: float) -> Awaitable[PostgresConnection]: ...
 
-    async def release(self, connection: PostgresConnection, *, timeout: float | None = None) -> None: ...
+    async def release(
+        self, connection: PostgresConnection, *, timeout: float | None = None
+    ) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -163,7 +165,9 @@ class PostgresDatabase:
             await connection.execute(connection.get_reset_query())
             self._changed.discard(process)
 
-    def _translated(self, error: asyncpg.PostgresError) -> DatabaseRefused | DatabaseUnavailable | QueryCanceled:
+    def _translated(
+        self, error: asyncpg.PostgresError
+    ) -> DatabaseRefused | DatabaseUnavailable | QueryCanceled:
         code = str(getattr(error, "sqlstate", "") or "")
         detail = str(getattr(error, "detail", "") or "")[:DETAIL_CHARS_MAX]
         lines = str(error).splitlines() or [type(error).__name__]
@@ -198,7 +202,9 @@ async def _pool(url: str, reset: Callable[[Any], Awaitable[None]]) -> Connection
 
 async def _prepare(connection: Any) -> None:
     for name, (encoder, decoder) in _CODECS.items():
-        await connection.set_type_codec(name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="text")
+        await connection.set_type_codec(
+            name, schema="pg_catalog", encoder=encoder, decoder=decoder, format="text"
+        )
 
 
 def _instant(text: str) -> str:

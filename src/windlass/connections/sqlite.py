@@ -64,7 +64,9 @@ class SqliteCursor(Protocol):
 class SqliteConnection(Protocol):
     """A connection; it raises apsw's errors."""
 
-    def execute(self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /) -> SqliteCursor: ...
+    def execute(
+        self, sql: str, values: Sequence[Any] | Mapping[str, Any] | None = None, /
+    ) -> SqliteCursor: ...
 
     def executemany(self, sql: str, values: Sequence[Sequence[Any]], /) -> SqliteCursor: ...
 
@@ -145,7 +147,9 @@ class SqliteDatabase:
         self._is_closed = False
 
     async def run(
-        self, operation: Callable[[SqliteConnection], Result], is_wanted: Callable[[], bool] = _always
+        self,
+        operation: Callable[[SqliteConnection], Result],
+        is_wanted: Callable[[], bool] = _always,
     ) -> Result:
         """Run the operation in a thread; when cancelled, it is interrupted and rolled back."""
         await self._slots.acquire()
@@ -154,7 +158,9 @@ class SqliteDatabase:
         else:
             session = SqliteSession()
         session.is_wanted = is_wanted
-        running = asyncio.get_running_loop().run_in_executor(self._threads, self._work, session, operation)
+        running = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._work, session, operation
+        )
         running.add_done_callback(lambda _: self._release(session))
         try:
             return await asyncio.shield(running)
@@ -184,7 +190,9 @@ class SqliteDatabase:
     async def _write_all(self) -> None:
         while self._queue:
             group = [self._queue.popleft() for _ in range(min(GROUP_MAX, len(self._queue)))]
-            running = asyncio.create_task(self.run(partial(self._write_group, group), partial(_is_any_wanted, group)))
+            running = asyncio.create_task(
+                self.run(partial(self._write_group, group), partial(_is_any_wanted, group))
+            )
             try:
                 await asyncio.wait((running,))
             except asyncio.CancelledError:
@@ -198,7 +206,9 @@ class SqliteDatabase:
             for queued, outcome in zip(group, outcomes, strict=True):
                 queued.resolve(outcome)
 
-    def _write_group(self, group: Sequence[QueuedWrite], connection: SqliteConnection) -> list[object]:
+    def _write_group(
+        self, group: Sequence[QueuedWrite], connection: SqliteConnection
+    ) -> list[object]:
         # Takes the write lock first, so that no statement of the group fails because of another writer.
         connection.execute("begin immediate")
         outcomes = [self._run_queued(queued, connection) for queued in group]
@@ -222,7 +232,9 @@ class SqliteDatabase:
         connection.execute("release queued_write")
         return outcome
 
-    def _work(self, session: SqliteSession, operation: Callable[[SqliteConnection], Result]) -> Result:
+    def _work(
+        self, session: SqliteSession, operation: Callable[[SqliteConnection], Result]
+    ) -> Result:
         with translate_errors(self.name):
             connection = session.connect(self._path)
             try:
@@ -254,7 +266,9 @@ def translate_errors(name: str) -> Generator[None]:
     except apsw.InterruptError:
         raise DatabaseUnavailable(f"{name}: the statement was interrupted") from None
     except apsw.CantOpenError as error:
-        raise DatabaseRefused(f"{name}: {error}; its directory must exist and be writable") from None
+        raise DatabaseRefused(
+            f"{name}: {error}; its directory must exist and be writable"
+        ) from None
     except OverflowError:
         raise DatabaseRefused(f"{name}: integer beyond 64 bits; pass it as text") from None
     except apsw.Error as error:

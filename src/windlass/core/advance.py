@@ -27,7 +27,12 @@ from windlass.core.turn import Turn
 
 
 def advance(
-    job: Job, message: JobMessage, now: int, changes: Changes | None = None, *, dispatches: bool = True
+    job: Job,
+    message: JobMessage,
+    now: int,
+    changes: Changes | None = None,
+    *,
+    dispatches: bool = True,
 ) -> Changes:
     """Apply a message and add its consequences to `changes`, those of a batch or new ones.
 
@@ -111,7 +116,8 @@ def _check_loop_timeout(turn: Turn, message: TimerDue) -> None:
     loop = turn.job.loops.get(node)
     if loop is None or loop.node_attempt.number != message.attempt:
         return
-    if not turn.postpone(loop.deadline_at, TimerKind.LOOP_TIMEOUT, message.node_id, message.attempt):
+    kind, due_at = TimerKind.LOOP_TIMEOUT, loop.deadline_at
+    if not turn.postpone(due_at, kind, message.node_id, message.attempt):
         loops.time_out(turn, node)
 
 

@@ -46,7 +46,9 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
         _record(turn, attempt, plan, message)
         _fail_or_retry(turn, attempt, outcome.error, message)
     elif plan.is_plain:
-        turn.complete_node(attempt, outcome.output, outcome.meta, execution_meta(message.microseconds))
+        turn.complete_node(
+            attempt, outcome.output, outcome.meta, execution_meta(message.microseconds)
+        )
     else:
         _record(turn, attempt, plan, message)
         _succeed(turn, attempt, outcome, message)
@@ -69,7 +71,9 @@ def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished)
         turn.changes.of_runs().containers.append((turn.job.id, container_of(message.outcome)))
 
 
-def _fail_or_retry(turn: Turn, attempt: Attempt, reported: TaskError, message: TaskFinished) -> None:
+def _fail_or_retry(
+    turn: Turn, attempt: Attempt, reported: TaskError, message: TaskFinished
+) -> None:
     job = turn.job
     error = classified(reported)
     if error.type in LOSSES:
@@ -85,7 +89,9 @@ def _fail_or_retry(turn: Turn, attempt: Attempt, reported: TaskError, message: T
     _back_off(turn, attempt, error, delay, _execution_meta(plan, message, will_retry=True))
 
 
-def _back_off(turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta: Raw | None = None) -> None:
+def _back_off(
+    turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta: Raw | None = None
+) -> None:
     attempt.due_at = turn.now + round(delay * MICROSECONDS)
     turn.transition(attempt, NodeMove.BACK_OFF)
     data = {
@@ -132,8 +138,12 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
         turn.save(attempt)
         return
     turn.withdraw(attempt)
-    text = f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
-    error = TaskError(type=TaskError.WORKER_LOST, message=text, retryable=False, without_result=True)
+    text = (
+        f"the worker died {attempt.losses} times while it ran this task; the task may be the cause"
+    )
+    error = TaskError(
+        type=TaskError.WORKER_LOST, message=text, retryable=False, without_result=True
+    )
     fail(turn, attempt, classified(error))
 
 
@@ -144,8 +154,14 @@ def _cancel_outdated(turn: Turn, node: int, message: TaskLost) -> None:
     turn.changes.cancels.append(turn.job.task_id(outdated))
 
 
-def _emit_loss(turn: Turn, attempt: Attempt, worker_id: str, error: TaskError | None = None) -> None:
-    data: dict[str, object] = {"attempt_number": attempt.number, "worker_id": worker_id, "losses": attempt.losses}
+def _emit_loss(
+    turn: Turn, attempt: Attempt, worker_id: str, error: TaskError | None = None
+) -> None:
+    data: dict[str, object] = {
+        "attempt_number": attempt.number,
+        "worker_id": worker_id,
+        "losses": attempt.losses,
+    }
     if error is not None:
         data["error"] = error
     turn.emit_attempt(attempt, LOST, json_raw(data))
@@ -202,4 +218,6 @@ def _execution_meta(plan: NodePlan, message: TaskFinished, will_retry: bool | No
     retry = retry_meta(plan, message.attempt, will_retry)
     if retry is None:
         return execution_meta(message.microseconds)
-    return json_raw({"execution": {"duration_seconds": message.microseconds / MICROSECONDS}, "retry": retry})
+    return json_raw(
+        {"execution": {"duration_seconds": message.microseconds / MICROSECONDS}, "retry": retry}
+    )

@@ -243,4 +243,6 @@ class Changes:
         return self.runs
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.nodes or self.events or self.requests or self.results or self.runs)
+        return bool(
+            self.jobs or self.nodes or self.events or self.requests or self.results or self.runs
+        )

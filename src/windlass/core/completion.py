@@ -26,7 +26,9 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
         turn.meet_dependents(node, skipped=False)
         return
     if job.state.error is None:
-        job.state.error = json_raw({"type": error.type, "message": error.message, "node_id": plan.id})
+        job.state.error = json_raw(
+            {"type": error.type, "message": error.message, "node_id": plan.id}
+        )
         # Stored at once: independent branches may run for long, and the error must survive a crash meanwhile.
         turn.save_job()
     upstream = TaskError(type="upstream_failed", message=f"node {plan.id} failed", retryable=False)
@@ -50,7 +52,9 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
     parent_seq = None
     if attempt is not None:
         parent_seq = attempt.parent_seq
-    turn.emit(EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq)
+    turn.emit(
+        EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq
+    )
     turn.save_node(node, attempt, turn.now, encoded(error))
 
 
@@ -103,7 +107,9 @@ def time_out_job(turn: Turn) -> None:
     """Fail a job that reached its timeout."""
     job = turn.job
     limit = job.plan.timeout_seconds
-    job.state.error = json_raw({"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"})
+    job.state.error = json_raw(
+        {"type": "timeout", "message": f"the job took longer than its timeout of {limit:g} s"}
+    )
     _cancel_nodes(turn, "the job timed out")
     end_job(turn)
 
@@ -186,7 +192,9 @@ def _nodes_with_new_work(job: Job, nodes: Sequence[int], from_node: str | None) 
 def _reset(turn: Turn, node: int, *, is_new_work: bool) -> None:
     job = turn.job
     attempt = job.last_attempt_number(node)
-    if job.states[node] == NodeStatus.COMPLETED or (is_new_work and (attempt or node in job.parked)):
+    if job.states[node] == NodeStatus.COMPLETED or (
+        is_new_work and (attempt or node in job.parked)
+    ):
         job.generations[node] = job.generations.get(node, 0) + 1
         loop = job.parked.pop(node, None)
         if loop is not None and loop.attempts_made:

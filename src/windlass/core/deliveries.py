@@ -57,7 +57,9 @@ def _unreported(message: TaskFinished) -> Delivery:
     )
 
 
-def _row(task: Task, message: TaskFinished, report: Delivery, params: dict[str, Any]) -> DeliveryRow:
+def _row(
+    task: Task, message: TaskFinished, report: Delivery, params: dict[str, Any]
+) -> DeliveryRow:
     outcome, error = DELIVERED, None
     if isinstance(message.outcome, Failed):
         outcome, error = FAILED, message.outcome.error.message[:ERROR_CHARS_MAX]

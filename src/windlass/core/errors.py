@@ -163,7 +163,12 @@ class ApiError(WindlassError):
     """A server refused a request. `request_id` identifies the request in the log of the server."""
 
     def __init__(
-        self, message: str, *, status: int, problems: Sequence[Problem] = (), request_id: str | None = None
+        self,
+        message: str,
+        *,
+        status: int,
+        problems: Sequence[Problem] = (),
+        request_id: str | None = None,
     ) -> None:
         super().__init__("\n".join([message, *(str(problem) for problem in problems)]))
         self.status = status
@@ -190,7 +195,9 @@ class ParamsInvalid(WindlassError):
 class RetryableError(WindlassError):
     """Raise in a handler: this attempt failed, another one may succeed."""
 
-    def __init__(self, message: str = "", *, retry_after: float | None = None, status: int | None = None) -> None:
+    def __init__(
+        self, message: str = "", *, retry_after: float | None = None, status: int | None = None
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.status = status

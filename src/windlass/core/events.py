@@ -36,7 +36,14 @@ class EventType(StrEnum):
     # The keys that `data` may have.
     data: tuple[str, ...]
 
-    def __new__(cls, value: str, subject: Subject, status: str | None, words: str, data: tuple[str, ...] = ()) -> Self:
+    def __new__(
+        cls,
+        value: str,
+        subject: Subject,
+        status: str | None,
+        words: str,
+        data: tuple[str, ...] = (),
+    ) -> Self:
         """Build a member from one line of the table."""
         member = str.__new__(cls, value)
         member._value_ = value

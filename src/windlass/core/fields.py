@@ -18,7 +18,9 @@ _ID_FORM = "1 to 128 letters, digits, _ and -"
 ID_RULE = f"use {_ID_FORM}"
 PRIORITY_MIN, PRIORITY_MAX = -1000, 1000
 # RFC 3339 with a mandatory offset.
-_INSTANT = whole(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})")
+_INSTANT = whole(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2})"
+)
 
 Id = Annotated[str, Meta(pattern=ID_PATTERN, max_length=128, extra={"form": _ID_FORM})]
 Version = Annotated[int, Meta(ge=1, le=999_999_999)]
@@ -34,5 +36,9 @@ Key = Annotated[
 Priority = Annotated[int, Meta(ge=PRIORITY_MIN, le=PRIORITY_MAX)]
 Instant = Annotated[
     str,
-    Meta(pattern=_INSTANT, max_length=40, extra={"form": "an instant with an offset, such as 2026-05-01T00:00:00Z"}),
+    Meta(
+        pattern=_INSTANT,
+        max_length=40,
+        extra={"form": "an instant with an offset, such as 2026-05-01T00:00:00Z"},
+    ),
 ]

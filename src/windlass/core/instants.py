@@ -22,5 +22,7 @@ def parse_instant(text: str, path: str) -> int:
     if found is not None and found.year > YEAR_MAX:
         found, hint = None, f"use a year up to {YEAR_MAX}"
     if found is None or found.tzinfo is None:
-        raise InputInvalid([Problem(path=path, message=f"invalid instant: {text[:_SHOWN_MAX]!r}", hint=hint)])
+        raise InputInvalid(
+            [Problem(path=path, message=f"invalid instant: {text[:_SHOWN_MAX]!r}", hint=hint)]
+        )
     return max(0, (found - _EPOCH) // _MICROSECOND)

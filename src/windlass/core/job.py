@@ -24,7 +24,11 @@ from windlass.core.states import NODE_FINAL, NodeStatus
 from windlass.core.templates.template import Template
 
 _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
-_COMPLETED, _SKIPPED, _FAILED = int(NodeStatus.COMPLETED), int(NodeStatus.SKIPPED), int(NodeStatus.FAILED)
+_COMPLETED, _SKIPPED, _FAILED = (
+    int(NodeStatus.COMPLETED),
+    int(NodeStatus.SKIPPED),
+    int(NodeStatus.FAILED),
+)
 
 
 class Job:
@@ -115,12 +119,16 @@ class Job:
     def enqueue_unblocked(self) -> None:
         """Make the pending nodes ready whose dependencies are all met."""
         pairs = zip(self.states, self.remaining, strict=True)
-        self.ready.extend(node for node, (state, remaining) in enumerate(pairs) if state == remaining == 0)
+        self.ready.extend(
+            node for node, (state, remaining) in enumerate(pairs) if state == remaining == 0
+        )
 
     def is_met(self, node: int) -> bool:
         """Whether the node meets the dependency of the nodes after it."""
         state = self.states[node]
-        return state in (_COMPLETED, _SKIPPED) or (state == _FAILED and self.plan.nodes[node].allow_failure)
+        if state == _FAILED:
+            return self.plan.nodes[node].allow_failure
+        return state in (_COMPLETED, _SKIPPED)
 
     def is_node_final(self, node: int) -> bool:
         """Whether the node has finished."""
@@ -178,7 +186,9 @@ class Job:
 
     def attempts_in_flight(self) -> list[Attempt]:
         """Return all attempts that are dispatched or running."""
-        return [attempt for attempt in self.current_attempts() if self.state_of(attempt) in IN_FLIGHT]
+        return [
+            attempt for attempt in self.current_attempts() if self.state_of(attempt) in IN_FLIGHT
+        ]
 
     def state_of(self, attempt: Attempt) -> int:
         """Return the state of the node or the iteration of an attempt."""
@@ -210,7 +220,9 @@ class Job:
         key = read_reference(output).key
         found = self.values.get(key, GONE)
         if found is GONE:
-            raise TemplateFailed(f"artifact not found: {key}; it was removed from the artifact store")
+            raise TemplateFailed(
+                f"artifact not found: {key}; it was removed from the artifact store"
+            )
         return found
 
     def request_missing(self, template: Template, *, allow_references: bool = False) -> bool:
@@ -227,13 +239,24 @@ class Job:
         generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
         if loop is not None:
             return encoded_progress(
-                LoopProgress(loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at)
+                LoopProgress(
+                    loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at
+                )
             )
         if attempt is not None and (attempt.calls or attempt.is_merging):
             return encoded_progress(
-                LoopProgress(generation, calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
+                LoopProgress(
+                    generation,
+                    calls=attempt.calls,
+                    is_merging=attempt.is_merging,
+                    patch=attempt.patch,
+                )
             )
-        return encoded_progress(LoopProgress(generation, attempts=attempts)) if generation or attempts else None
+        return (
+            encoded_progress(LoopProgress(generation, attempts=attempts))
+            if generation or attempts
+            else None
+        )
 
     def unfinished_nodes(self) -> Sequence[int]:
         """Return the nodes that have not ended, in topological order."""

@@ -1,7 +1,7 @@
 """The state of a loop in memory: its recorded collection and the status of each iteration."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Raw, Struct
@@ -22,7 +22,11 @@ IN_FLIGHT = frozenset({NodeStatus.DISPATCHED, NodeStatus.RUNNING})
 HAS_ATTEMPT = IN_FLIGHT | {NodeStatus.WAITING}
 # IN_FLIGHT by the number of the status: a lookup instead of a search in a set of enums.
 IS_IN_FLIGHT = bytes(state in IN_FLIGHT for state in NodeStatus)
-_COMPLETED, _FAILED, _SKIPPED = int(NodeStatus.COMPLETED), int(NodeStatus.FAILED), int(NodeStatus.SKIPPED)
+_COMPLETED, _FAILED, _SKIPPED = (
+    int(NodeStatus.COMPLETED),
+    int(NodeStatus.FAILED),
+    int(NodeStatus.SKIPPED),
+)
 
 
 class Attempt(Struct, gc=False):
@@ -94,7 +98,9 @@ def read_progress(raw: Raw | None) -> LoopProgress:
     return _decode_progress(raw)
 
 
-def attempt_of_row(node: int, row: NodeRow | IterationRow, progress: LoopProgress, index: int = -1) -> Attempt:
+def attempt_of_row(
+    node: int, row: NodeRow | IterationRow, progress: LoopProgress, index: int = -1
+) -> Attempt:
     """Return the attempt that the row of a node, or of the iteration with this index, describes."""
     return Attempt(
         node=node,
@@ -140,7 +146,9 @@ class Collection:
     def of(cls, elements: Sequence[object]) -> "Collection":
         """Encode a collection."""
         starts = range(0, len(elements), CHUNK_ELEMENTS)
-        return cls([msgspec.json.encode(elements[start : start + CHUNK_ELEMENTS]) for start in starts])
+        return cls(
+            [msgspec.json.encode(elements[start : start + CHUNK_ELEMENTS]) for start in starts]
+        )
 
     @property
     def size(self) -> int:
@@ -186,7 +194,12 @@ class Loop:
     )
 
     def __init__(
-        self, plan: LoopPlan, collection: Collection, generation: int, attempt: Attempt, attempts_start: int = 0
+        self,
+        plan: LoopPlan,
+        collection: Collection,
+        generation: int,
+        attempt: Attempt,
+        attempts_start: int = 0,
     ) -> None:
         self.plan = plan
         self.collection = collection
@@ -231,11 +244,17 @@ class Loop:
 
     def next_index(self) -> int | None:
         """Return the next iteration to dispatch and remove it from the queue; None without room or iterations."""
-        if self.in_flight_count >= self.plan.window or (self.plan.mode == "sequential" and self._is_one_waiting()):
+        if self.in_flight_count >= self.plan.window:
+            return None
+        is_sequential = self.plan.mode == "sequential"
+        if is_sequential and self._is_one_waiting():
             return None
         if self.queued:
-            # In sequential mode an iteration that has begun comes before all others.
-            index = next(iter(self.attempts if self.attempts and self.plan.mode == "sequential" else self.queued))
+            candidates: Iterable[int] = self.queued
+            if is_sequential and self.attempts:
+                # An iteration that has begun comes before all others.
+                candidates = self.attempts
+            index = next(iter(candidates))
             del self.queued[index]
             return index
         if self.begun < self.total and len(self.attempts) < self.plan.window + WAITING_MAX:
@@ -267,7 +286,9 @@ class Loop:
     def attempts_made(self) -> int:
         """Return the highest number of an attempt so far."""
         in_flight = [attempt.number for attempt in self.attempts.values()]
-        return max([self.attempts_start + (self.begun > 0), *self.last_attempts.values(), *in_flight])
+        return max(
+            [self.attempts_start + (self.begun > 0), *self.last_attempts.values(), *in_flight]
+        )
 
     def remember_attempt(self, index: int, attempt: int, before: int) -> None:
         """Keep the attempts of an iteration that is not in flight, unless its status implies them."""
@@ -310,7 +331,12 @@ class Loop:
                 self.states[index] = NodeStatus.DISPATCHED
                 start, at = self.attempts_start, self.node_attempt.dispatched_at
                 self.attempts[index] = Attempt(
-                    self.node_attempt.node, start + 1, start, dispatched_at=at, index=index, is_iteration=True
+                    self.node_attempt.node,
+                    start + 1,
+                    start,
+                    dispatched_at=at,
+                    index=index,
+                    is_iteration=True,
                 )
         self.in_flight_count = sum(self.states[index] in IN_FLIGHT for index in self.attempts)
 
@@ -319,7 +345,9 @@ class Loop:
         index = row.index
         self.states[index] = state
         if state in HAS_ATTEMPT:
-            self.attempts[index] = attempt_of_row(self.node_attempt.node, row, read_progress(row.progress), index)
+            self.attempts[index] = attempt_of_row(
+                self.node_attempt.node, row, read_progress(row.progress), index
+            )
             return
         self.remember_attempt(index, row.attempt, row.attempts_before)
         if state is NodeStatus.PENDING:

@@ -17,7 +17,12 @@ def end_iteration(turn: Turn, attempt: Attempt) -> None:
         loop.queued.pop(index, None)
     attempt.due_at = None
     # The state of an iteration that completed implies its first attempt.
-    if attempt.number != 1 or loop.last_attempts or loop.attempts_start or loop.states[index] != _COMPLETED:
+    if (
+        attempt.number != 1
+        or loop.last_attempts
+        or loop.attempts_start
+        or loop.states[index] != _COMPLETED
+    ):
         loop.remember_attempt(index, attempt.number, attempt.attempts_before)
     turn.job.filling[attempt.node] = None
 

@@ -41,12 +41,20 @@ def begin(turn: Turn, node: int, attempt: Attempt) -> None:
         elements = _elements(turn, node, plan.loop)
         if elements is None:
             return
-        loop = Loop(plan.loop, elements, job.generations.get(node, 0), attempt, job.attempts_start.get(node, 0))
+        loop = Loop(
+            plan.loop,
+            elements,
+            job.generations.get(node, 0),
+            attempt,
+            job.attempts_start.get(node, 0),
+        )
     loop.node_attempt = attempt
     job.loops[node] = loop
     turn.move(node, NodeMove.DISPATCH)
     attempt.dispatched_at = turn.now
-    attempt.first_seq = turn.emit(EventType.NODE_DISPATCHED, plan.id, dispatch_data(attempt.number, plan.queue))
+    attempt.first_seq = turn.emit(
+        EventType.NODE_DISPATCHED, plan.id, dispatch_data(attempt.number, plan.queue)
+    )
     if job.state.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
@@ -70,14 +78,17 @@ def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
 
 
 def _refuse(turn: Turn, node: int, text: str) -> None:
-    completion.fail_node(turn, node, classified(TaskError(COLLECTION_INVALID, text, retryable=False)))
+    completion.fail_node(
+        turn, node, classified(TaskError(COLLECTION_INVALID, text, retryable=False))
+    )
 
 
 def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) -> None:
     job = turn.job
     if is_new:
         for number, body in enumerate(loop.collection.chunks):
-            turn.changes.chunks.append(CollectionChunkRow(job.id, node, loop.generation, number, body))
+            row = CollectionChunkRow(job.id, node, loop.generation, number, body)
+            turn.changes.chunks.append(row)
     if loop.plan.timeout_seconds is not None:
         loop.deadline_at = turn.now + round(loop.plan.timeout_seconds * MICROSECONDS)
         turn.set_timer(loop.deadline_at, TimerKind.LOOP_TIMEOUT, plan.id, loop.node_attempt.number)
@@ -130,7 +141,9 @@ def _ask_for_outputs(turn: Turn, node: int, loop: Loop) -> None:
         return
     spliced = loop.plan.chunk_size is not None
     attempt = loop.node_attempt.number
-    turn.changes.merges.append(MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt))
+    turn.changes.merges.append(
+        MergeOutputs(job.id, node_id, node, loop.generation, None, loop.total, spliced, attempt)
+    )
 
 
 def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
@@ -179,7 +192,9 @@ def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
         fail_iteration(turn, attempt, template_error("when", failure))
         return False
     turn.transition(attempt, NodeMove.SKIP)
-    turn.emit(EventType.ITERATION_SKIPPED, turn.job.plan.nodes[attempt.node].id, index=attempt.index)
+    turn.emit(
+        EventType.ITERATION_SKIPPED, turn.job.plan.nodes[attempt.node].id, index=attempt.index
+    )
     attempt.number -= 1
     end_iteration(turn, attempt)
     turn.job.loops[attempt.node].skipped += 1
@@ -187,18 +202,26 @@ def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
     return False
 
 
-def complete_iteration(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete_iteration(
+    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+) -> None:
     """Store the output of an iteration; its place in the window is free."""
     job = turn.job
     loop = job.loops[attempt.node]
-    if loop.plan.chunk_size is not None and not is_reference(output) and bytes(memoryview(output)[:1]) != b"[":
+    if (
+        loop.plan.chunk_size is not None
+        and not is_reference(output)
+        and bytes(memoryview(output)[:1]) != b"["
+    ):
         text = "a task over a chunk must return a list; return one result for each element of the chunk"
         fail_iteration(turn, attempt, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
         return
     turn.transition(attempt, _COMPLETE)
     end_iteration(turn, attempt)
     loop.completed += 1
-    turn.emit_attempt(attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq)
+    turn.emit_attempt(
+        attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq
+    )
     turn.save(attempt, turn.now, None, output, meta)
 
 
@@ -211,13 +234,22 @@ def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | N
     end_iteration(turn, attempt)
     loop.failed += 1
     data = json_raw({"attempt_number": attempt.number, "error": error})
-    turn.emit(EventType.ITERATION_FAILED, plan.id, data, meta=meta, parent_seq=attempt.parent_seq, index=attempt.index)
+    turn.emit(
+        EventType.ITERATION_FAILED,
+        plan.id,
+        data,
+        meta=meta,
+        parent_seq=attempt.parent_seq,
+        index=attempt.index,
+    )
     turn.save(attempt, turn.now, encoded(error))
     if loop.plan.tolerant:
         return
     cancel_iterations(turn, attempt.node, f"iteration {attempt.index} failed")
     text = f"iteration {attempt.index} of {loop.total}: {error.message}"
-    failure = TaskError(error.type, text, error.retryable, error.status, failure_class=error.failure_class)
+    failure = TaskError(
+        error.type, text, error.retryable, error.status, failure_class=error.failure_class
+    )
     completion.fail_node(turn, attempt.node, failure)
 
 

@@ -8,7 +8,9 @@ from windlass.core.messages import TaskError
 from windlass.core.turn import Turn
 
 
-def complete(turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+def complete(
+    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+) -> None:
     """Complete the node or the iteration of an attempt."""
     if attempt.is_iteration:
         loops.complete_iteration(turn, attempt, output, meta, execution)

@@ -63,12 +63,16 @@ def _part(rule: RetryOnSuccess, response: object, output: Raw) -> Raw | TaskErro
         if not is_mapping(value) or key not in value:
             place = ".".join(rule.merge_path[: at + 1])
             return TaskError(
-                MERGE_FAILED, f"merge_path not found in the response: {place}; correct merge_path", retryable=False
+                MERGE_FAILED,
+                f"merge_path not found in the response: {place}; correct merge_path",
+                retryable=False,
             )
         value = value[key]
     if not is_list(value):
         place = ".".join(rule.merge_path) or "the response"
-        text = f"not a list: {place} is {kind_of(value)}; correct merge_path, or use collect: collect"
+        text = (
+            f"not a list: {place} is {kind_of(value)}; correct merge_path, or use collect: collect"
+        )
         return TaskError(MERGE_FAILED, text, retryable=False)
     return json_raw(value)
 
@@ -77,7 +81,9 @@ def _patch(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, response: Any, ma
     """Return the changes to the params so far, merged with those that follow from this response."""
     if rule.next_call is None:
         return attempt.patch
-    scope = attempt_scope(turn.job, rule.next_call, attempt, {"response": response, "attempt": made})
+    scope = attempt_scope(
+        turn.job, rule.next_call, attempt, {"response": response, "attempt": made}
+    )
     rendered = rule.next_call.render(scope)
     if not attempt.calls:
         return rendered
@@ -88,10 +94,13 @@ def _store_part(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, p
     if rule.collect is not Collect.REPLACE:
         job = turn.job
         generation = job.generations.get(attempt.node, 0)
-        turn.changes.call_outputs.append(CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part))
+        row = CallOutputRow(job.id, attempt.node, generation, attempt.index, made, part)
+        turn.changes.call_outputs.append(row)
 
 
-def _request_next(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw) -> None:
+def _request_next(
+    turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, patch: Raw
+) -> None:
     attempt.calls = made
     attempt.patch = patch
     # Each page has its own attempts and redeliveries.
@@ -106,8 +115,19 @@ def _request_next(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int,
         "calls": made,
     }
     kind = "pagination" if rule.next_call is not None else "polling"
-    retry = {"type": "on_success", "attempt_number": made + 1, "max_attempts": rule.calls_max, "continuation": kind}
-    turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=json_raw({"retry": retry}), parent_seq=attempt.first_seq)
+    retry = {
+        "type": "on_success",
+        "attempt_number": made + 1,
+        "max_attempts": rule.calls_max,
+        "continuation": kind,
+    }
+    turn.emit_attempt(
+        attempt,
+        RETRYING,
+        json_raw(data),
+        meta=json_raw({"retry": retry}),
+        parent_seq=attempt.first_seq,
+    )
     if rule.delay_seconds:
         turn.save(attempt)
         set_attempt_timer(turn, attempt)
@@ -117,7 +137,11 @@ def _request_next(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int,
 
 def _end(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Raw, outcome: Succeeded,
          message: TaskFinished, *, is_exhausted: bool) -> None:  # fmt: skip
-    data = {"total_attempts": made, "collect": rule.collect.name.lower(), "is_exhausted": is_exhausted}
+    data = {
+        "total_attempts": made,
+        "collect": rule.collect.name.lower(),
+        "is_exhausted": is_exhausted,
+    }
     execution = execution_meta(message.microseconds)
     if rule.collect is Collect.REPLACE or (made == 1 and _is_small(part)):
         turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), parent_seq=attempt.first_seq)
@@ -128,7 +152,9 @@ def _end(turn: Turn, attempt: Attempt, rule: RetryOnSuccess, made: int, part: Ra
     attempt.calls = made
     attempt.is_merging = True
     turn.transition(attempt, NodeMove.BACK_OFF)
-    turn.emit_attempt(attempt, SEQUENCE_COMPLETED, json_raw(data), meta=execution, parent_seq=attempt.first_seq)
+    turn.emit_attempt(
+        attempt, SEQUENCE_COMPLETED, json_raw(data), meta=execution, parent_seq=attempt.first_seq
+    )
     turn.save(attempt)
     _request_merge(turn, attempt)
 
@@ -144,7 +170,9 @@ def _request_merge(turn: Turn, attempt: Attempt) -> None:
 
 def pending_merges(job: Job) -> list[MergeOutputs]:
     """Return the merges that a job waits for, to be requested again after a recovery."""
-    return [_merge_request(job, attempt) for attempt in job.current_attempts() if attempt.is_merging]
+    return [
+        _merge_request(job, attempt) for attempt in job.current_attempts() if attempt.is_merging
+    ]
 
 
 def _merge_request(job: Job, attempt: Attempt) -> MergeOutputs:
@@ -153,7 +181,14 @@ def _merge_request(job: Job, attempt: Attempt) -> MergeOutputs:
     spliced = plan.on_success.collect is Collect.APPEND
     generation = job.generations.get(attempt.node, 0)
     return MergeOutputs(
-        job.id, plan.id, attempt.node, generation, attempt.index, attempt.calls, spliced, attempt.number
+        job.id,
+        plan.id,
+        attempt.node,
+        generation,
+        attempt.index,
+        attempt.calls,
+        spliced,
+        attempt.number,
     )
 
 

@@ -172,7 +172,11 @@ class NodePlan(Struct, frozen=True, gc=False):
         return templates
 
     def __post_init__(self) -> None:
-        if self.loop is not None and self.when is not None and self.when.names & {self.loop.element, "index"}:
+        if (
+            self.loop is not None
+            and self.when is not None
+            and self.when.names & {self.loop.element, "index"}
+        ):
             force_setattr(self, "iteration_condition", self.when)
         is_task = self.kind is NodeKind.TASK and self.handler not in WITH_RECORDS
         rules = (self.when, self.on_success, self.loop, self.sink)

@@ -12,7 +12,11 @@ def request_for(job: Job, message: Message) -> None:
     if node is None:
         return
     plan = job.plan.nodes[node]
-    if isinstance(message, TaskFinished) and plan.on_success is not None and isinstance(message.outcome, Succeeded):
+    if (
+        isinstance(message, TaskFinished)
+        and plan.on_success is not None
+        and isinstance(message.outcome, Succeeded)
+    ):
         _request_output(job, message.outcome)
     if job.large:
         request_for_attempt(job, plan)

@@ -51,10 +51,14 @@ def restore_job(
 def _restore_entry(job: Job, node: int, entry: InFlightEntry) -> None:
     job.in_flight[node] = entry
     job.states[node] = NodeStatus.DISPATCHED
-    job.attempts[node] = Attempt(node, 1, first_seq=entry.first_seq, dispatched_at=entry.dispatched_at)
+    job.attempts[node] = Attempt(
+        node, 1, first_seq=entry.first_seq, dispatched_at=entry.dispatched_at
+    )
 
 
-def _restore_node(job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[int, int], LoopRows]) -> None:
+def _restore_node(
+    job: Job, node: int, row: NodeRow, loop_rows: Mapping[tuple[int, int], LoopRows]
+) -> None:
     state = NODE_STATES[row.status]
     progress = read_progress(row.progress)
     job.states[node] = state

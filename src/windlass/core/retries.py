@@ -35,15 +35,23 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
 def classified(error: TaskError) -> TaskError:
     """Return the error with its failure class."""
     found = FAILURE_CLASSES.get(error.type) or FAILURE_CLASSES.get(error.status) or "app"
-    return error if error.failure_class == found else msgspec.structs.replace(error, failure_class=found)
+    return (
+        error
+        if error.failure_class == found
+        else msgspec.structs.replace(error, failure_class=found)
+    )
 
 
 def template_error(place: str, failure: TemplateFailed) -> TaskError:
     """Return the error of a template that cannot be rendered. It is never retried."""
-    return classified(TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False))
+    return classified(
+        TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False)
+    )
 
 
-def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> dict[str, object] | None:
+def retry_meta(
+    plan: NodePlan, attempts_made: int, will_retry: bool | None
+) -> dict[str, object] | None:
     """Return what an event says about the retry rules of its node; None without rules."""
     if plan.on_error.attempts_max == 1 and plan.on_success is None:
         return None
@@ -59,7 +67,9 @@ def retry_meta(plan: NodePlan, attempts_made: int, will_retry: bool | None) -> d
     return meta if will_retry is None else {**meta, "will_retry": will_retry}
 
 
-def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int) -> bool:
+def wants_retry(
+    job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int
+) -> bool:
     """Whether the retry rule allows another attempt: by its `when` if it has one, else by the kind of the error."""
     if attempts_made >= rule.attempts_max:
         return False
@@ -80,7 +90,9 @@ def wants_retry(job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError
         return False
 
 
-def delay_seconds(rule: RetryOnError, attempts_made: int, retry_after_seconds: float | None, seed: int) -> float:
+def delay_seconds(
+    rule: RetryOnError, attempts_made: int, retry_after_seconds: float | None, seed: int
+) -> float:
     """Return the delay before the next attempt: at least Retry-After, at most max_delay, plus jitter."""
     wait = rule.initial_delay_seconds
     if rule.backoff is Backoff.LINEAR:

@@ -20,7 +20,15 @@ _encode = msgspec.json.Encoder().encode
 
 def truncated(size: int, **marks: bool) -> Raw:
     """Return the marker of a truncated value: the size of its JSON in bytes, and further marks."""
-    return Raw(_encode({"_truncated": True, "_size": size, **{f"_{name}": mark for name, mark in marks.items()}}))
+    return Raw(
+        _encode(
+            {
+                "_truncated": True,
+                "_size": size,
+                **{f"_{name}": mark for name, mark in marks.items()},
+            }
+        )
+    )
 
 
 def sanitized_json(value: Raw) -> Raw:

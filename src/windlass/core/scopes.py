@@ -16,7 +16,9 @@ from windlass.core.templates.template import Template
 NO_NAMES: Mapping[str, object] = {}
 
 
-def attempt_scope(job: Job, template: Template, attempt: Attempt, extra: Mapping[str, object] = NO_NAMES) -> "JobScope":
+def attempt_scope(
+    job: Job, template: Template, attempt: Attempt, extra: Mapping[str, object] = NO_NAMES
+) -> "JobScope":
     """Return the names of a template that is rendered for an attempt."""
     if not attempt.is_iteration:
         return JobScope(job, template, extra)
@@ -30,7 +32,9 @@ class JobScope:
 
     __slots__ = ("allow_references", "extra", "job", "references_used", "template")
 
-    def __init__(self, job: Job, template: Template, extra: Mapping[str, object] = NO_NAMES) -> None:
+    def __init__(
+        self, job: Job, template: Template, extra: Mapping[str, object] = NO_NAMES
+    ) -> None:
         self.job = job
         self.template = template
         self.extra = extra
@@ -46,8 +50,14 @@ class JobScope:
         if name in ("input", "workload"):
             return self._input()
         if name == "job":
-            at = {"created_at": job.spec.created_at, "scheduled_at": job.spec.scheduled_at or job.spec.created_at}
-            texts = {key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat() for key, value in at.items()}
+            at = {
+                "created_at": job.spec.created_at,
+                "scheduled_at": job.spec.scheduled_at or job.spec.created_at,
+            }
+            texts = {
+                key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat()
+                for key, value in at.items()
+            }
             return {"id": job.id, "workflow_id": job.plan.workflow_id, **texts}
         if name == "nodes":
             return self._referenced_nodes()

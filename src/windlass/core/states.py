@@ -90,8 +90,12 @@ class JobMove(Enum):
 
 
 OPERATOR_MOVES = frozenset({NodeMove.RESET, JobMove.RETRY})
-NODE_FINAL = frozenset(N) - frozenset().union(*(m.sources for m in NodeMove if m not in OPERATOR_MOVES))
-JOB_FINAL = frozenset(J) - frozenset().union(*(m.sources for m in JobMove if m not in OPERATOR_MOVES))
+NODE_FINAL = frozenset(N) - frozenset().union(
+    *(m.sources for m in NodeMove if m not in OPERATOR_MOVES)
+)
+JOB_FINAL = frozenset(J) - frozenset().union(
+    *(m.sources for m in JobMove if m not in OPERATOR_MOVES)
+)
 
 # The labels of all final states: those of a node include those of a job.
 FINAL_LABELS = frozenset(state.label for state in NODE_FINAL)

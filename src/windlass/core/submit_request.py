@@ -45,7 +45,9 @@ class SubmitRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 # Fields of a job that a rerun does not have: it is another request, and it starts at once.
 NOT_REPEATED = frozenset({"idempotency_key", "scheduled_at"})
 REPEATED = tuple(
-    name for name in SubmitRequest.__struct_fields__ if name in JobSpec.__struct_fields__ and name not in NOT_REPEATED
+    name
+    for name in SubmitRequest.__struct_fields__
+    if name in JobSpec.__struct_fields__ and name not in NOT_REPEATED
 )
 
 

@@ -62,7 +62,9 @@ def _render_params(job: Job, attempt: Attempt, template: Template) -> tuple[Raw,
 
 def _patched(params: Raw, patch: Raw) -> Raw:
     """Return params with the changes that earlier pages made to them."""
-    return Raw(msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {})))
+    return Raw(
+        msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {}))
+    )
 
 
 def _idempotency_key(job: Job, attempt: Attempt, key: str) -> str:

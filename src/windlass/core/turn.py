@@ -17,7 +17,15 @@ from windlass.core.loop_state import IS_IN_FLIGHT, Attempt, Loop
 from windlass.core.messages import TimerKind
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
-from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus, illegal_move, job_after, node_after
+from windlass.core.states import (
+    JobMove,
+    JobStatus,
+    NodeMove,
+    NodeStatus,
+    illegal_move,
+    job_after,
+    node_after,
+)
 from windlass.core.tasks import build_task
 
 # Each page of a job's events lists all its nodes that are in flight without a row, up to this number (ADR 19).
@@ -32,9 +40,15 @@ _encoder = msgspec.json.Encoder()
 _RUNNING, _COMPLETED = int(NodeStatus.RUNNING), int(NodeStatus.COMPLETED)
 _PENDING_JOB = JobStatus.PENDING
 _DISPATCH, _START, _COMPLETE = NodeMove.DISPATCH, NodeMove.START, NodeMove.COMPLETE
-_NODE_DISPATCHED, _ITERATION_DISPATCHED = EventType.NODE_DISPATCHED.value, EventType.ITERATION_DISPATCHED.value
+_NODE_DISPATCHED, _ITERATION_DISPATCHED = (
+    EventType.NODE_DISPATCHED.value,
+    EventType.ITERATION_DISPATCHED.value,
+)
 _NODE_STARTED, _ITERATION_STARTED = EventType.NODE_STARTED.value, EventType.ITERATION_STARTED.value
-_NODE_COMPLETED, _ITERATION_COMPLETED = EventType.NODE_COMPLETED.value, EventType.ITERATION_COMPLETED.value
+_NODE_COMPLETED, _ITERATION_COMPLETED = (
+    EventType.NODE_COMPLETED.value,
+    EventType.ITERATION_COMPLETED.value,
+)
 
 # The types of the events about an attempt: of a node, and of an iteration.
 STARTED = (_NODE_STARTED, _ITERATION_STARTED)
@@ -120,7 +134,9 @@ class Turn:
         """Record an event and return its sequence number, the job's next one."""
         job = self.job
         seq = job.seq = job.seq + 1
-        self.page.append(Event(seq, kind, node_id, index, at or self.now, data, meta, self.context, parent_seq))
+        self.page.append(
+            Event(seq, kind, node_id, index, at or self.now, data, meta, self.context, parent_seq)
+        )
         self.context = None
         return seq
 
@@ -186,7 +202,11 @@ class Turn:
                 attempt.first_seq = seq
             # The first dispatch of a node needs no row if the page of events has room for it (ADR 19). In a retried job
             # the node may have a row of an earlier round, which is then outdated.
-            if attempt.number == 1 and not job.state.round and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX:
+            if (
+                attempt.number == 1
+                and not job.state.round
+                and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX
+            ):
                 job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)
             else:
                 self.save_node(node, attempt)
@@ -197,7 +217,9 @@ class Turn:
     def _dispatch_iteration(self, attempt: Attempt, plan: NodePlan, data: Raw) -> None:
         loop = self.job.loops[attempt.node]
         self.transition(attempt, _DISPATCH)
-        self.emit(_ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index)
+        self.emit(
+            _ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index
+        )
         if attempt.number == loop.attempts_start + 1:
             # The first dispatch of an iteration needs no row: the row of the loop implies it.
             attempt.dispatched_at = loop.node_attempt.dispatched_at
@@ -218,7 +240,15 @@ class Turn:
         if attempt.is_iteration:
             self._start_loop(attempt.node, node_id, started_at)
             self.transition(attempt, _START)
-            seq = self.emit(_ITERATION_STARTED, node_id, data, started_at, None, attempt.parent_seq, attempt.index)
+            seq = self.emit(
+                _ITERATION_STARTED,
+                node_id,
+                data,
+                started_at,
+                None,
+                attempt.parent_seq,
+                attempt.index,
+            )
         else:
             self.move(attempt.node, _START)
             seq = self.emit(_NODE_STARTED, node_id, data, started_at, None, attempt.parent_seq)
@@ -236,7 +266,9 @@ class Turn:
         self.emit(_NODE_STARTED, node_id, attempt_data(attempt.number), started_at)
         self.save_node(node, attempt)
 
-    def complete_node(self, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None) -> None:
+    def complete_node(
+        self, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+    ) -> None:
         """Record the output of a node and count it for the nodes after it."""
         job, node = self.job, attempt.node
         self.move(node, _COMPLETE)
@@ -245,7 +277,14 @@ class Turn:
         if meta is not None:
             job.metas[node] = meta
         node_id = job.plan.nodes[node].id
-        self.emit(_NODE_COMPLETED, node_id, attempt_data(attempt.number), None, execution, attempt.parent_seq)
+        self.emit(
+            _NODE_COMPLETED,
+            node_id,
+            attempt_data(attempt.number),
+            None,
+            execution,
+            attempt.parent_seq,
+        )
         self.save_node(node, attempt, self.now)
         self.meet_dependents(node, skipped=False)
 
@@ -297,12 +336,18 @@ class Turn:
         self.changes.jobs[self.job.id] = structs.replace(self.job.state)
 
     def save_node(
-        self, node: int, attempt: Attempt | None, completed_at: int | None = None, error: Raw | None = None
+        self,
+        node: int,
+        attempt: Attempt | None,
+        completed_at: int | None = None,
+        error: Raw | None = None,
     ) -> None:
         """Store the row of a node."""
         job = self.job
         plan = job.plan.nodes[node]
-        self.changes.nodes[job.id, plan.id] = node_row(job, node, plan, attempt, completed_at, error)
+        self.changes.nodes[job.id, plan.id] = node_row(
+            job, node, plan, attempt, completed_at, error
+        )
         if job.in_flight:
             job.in_flight.pop(node, None)
 
@@ -313,21 +358,31 @@ class Turn:
             self.save_node(attempt.node, attempt, completed_at, error)
             return
         job = self.job
-        row = iteration_row(job, job.loops[attempt.node], attempt, completed_at, error, output, meta)
+        row = iteration_row(
+            job, job.loops[attempt.node], attempt, completed_at, error, output, meta
+        )
         self.changes.iterations[job.id, attempt.node, attempt.index] = row
 
     def save_parked(self, loop: Loop, attempt: Attempt) -> None:
         """Store the row of an iteration of a parked loop."""
-        self.changes.iterations[self.job.id, attempt.node, attempt.index] = iteration_row(self.job, loop, attempt)
+        self.changes.iterations[self.job.id, attempt.node, attempt.index] = iteration_row(
+            self.job, loop, attempt
+        )
 
     # Timers
 
-    def set_timer(self, due_at: int, kind: TimerKind, node_id: str | None = None, attempt: int = 0) -> None:
+    def set_timer(
+        self, due_at: int, kind: TimerKind, node_id: str | None = None, attempt: int = 0
+    ) -> None:
         """Send the job a TimerDue at an instant."""
         job = self.job
-        self.changes.timers.append(Timer(due_at, job.id, kind, node_id, attempt, round=job.state.round))
+        self.changes.timers.append(
+            Timer(due_at, job.id, kind, node_id, attempt, round=job.state.round)
+        )
 
-    def postpone(self, due_at: int | None, kind: TimerKind, node_id: str | None = None, attempt: int = 0) -> bool:
+    def postpone(
+        self, due_at: int | None, kind: TimerKind, node_id: str | None = None, attempt: int = 0
+    ) -> bool:
         """Set a timer again if its instant is still to come; return whether it is."""
         if due_at is None or due_at <= self.now:
             return False

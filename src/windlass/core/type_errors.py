@@ -27,11 +27,15 @@ def problem_of(error: msgspec.ValidationError, expected: Any) -> Problem:
     missing = _MISSING.fullmatch(text)
     if missing is not None:
         name = missing[1]
-        return Problem(path=_joined(path, name), message=f"missing field: '{name}'", hint=f"add '{name}'")
+        return Problem(
+            path=_joined(path, name), message=f"missing field: '{name}'", hint=f"add '{name}'"
+        )
     unknown = _UNKNOWN.fullmatch(text)
     if unknown is not None:
         name = unknown[1]
-        return Problem(path=_joined(path, name), message=f"unknown field: '{name}'", hint=_hint(name, declared))
+        return Problem(
+            path=_joined(path, name), message=f"unknown field: '{name}'", hint=_hint(name, declared)
+        )
     wanted = None if declared is None else describe(declared)
     if wanted is None:
         return Problem(path=path, message=text[:1].lower() + text[1:].replace("`", "'"))
@@ -46,8 +50,14 @@ def describe(declared: inspect.Type) -> str | None:
         case inspect.Metadata():
             return describe(declared.type)
         case inspect.UnionType():
-            described = [describe(option) for option in declared.types if not isinstance(option, inspect.NoneType)]
-            return " or ".join(dict.fromkeys(text for text in described if text is not None)) or None
+            described = [
+                describe(option)
+                for option in declared.types
+                if not isinstance(option, inspect.NoneType)
+            ]
+            return (
+                " or ".join(dict.fromkeys(text for text in described if text is not None)) or None
+            )
         case inspect.LiteralType():
             return f"one of {_listed(declared.values)}"
         case inspect.EnumType():
@@ -91,7 +101,10 @@ def _options(declared: inspect.Type | None) -> Iterator[inspect.Type]:
 def _inner(declared: inspect.Type, step: "re.Match[str]") -> inspect.Type | None:
     match declared:
         case inspect.StructType():
-            return next((field.type for field in declared.fields if field.encode_name == step["field"]), None)
+            return next(
+                (field.type for field in declared.fields if field.encode_name == step["field"]),
+                None,
+            )
         case inspect.ListType() | inspect.VarTupleType() if step["index"]:
             return declared.item_type
         case inspect.DictType() if step["index"]:

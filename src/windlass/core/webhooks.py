@@ -69,7 +69,9 @@ def key_of(secret: str) -> bytes:
     try:
         return base64.b64decode(secret.removeprefix(KEY_PREFIX), validate=True)
     except binascii.Error:
-        raise SignatureInvalid(f"the secret is not base64 after {KEY_PREFIX}; check its value") from None
+        raise SignatureInvalid(
+            f"the secret is not base64 after {KEY_PREFIX}; check its value"
+        ) from None
 
 
 def signature(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
@@ -80,16 +82,24 @@ def signature(key: bytes, webhook_id: str, timestamp: int, body: bytes) -> str:
 
 def verify(key: bytes, headers: Mapping[str, str], body: bytes, now_seconds: float) -> str:
     """Return the id of a message that was signed with the key recently; SignatureInvalid."""
-    webhook_id, sent, signed = (headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER))
+    webhook_id, sent, signed = (
+        headers.get(name, "") for name in (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
+    )
     if not webhook_id or len(webhook_id) > ID_CHARS_MAX or not webhook_id.isascii():
-        raise SignatureInvalid(f"missing or invalid header: {ID_HEADER}; send it with the other webhook headers")
+        raise SignatureInvalid(
+            f"missing or invalid header: {ID_HEADER}; send it with the other webhook headers"
+        )
     if not (sent.isascii() and sent.isdigit() and len(sent) < 16):
         raise SignatureInvalid(f"{TIMESTAMP_HEADER} is not a number of seconds since 1970")
     if abs(now_seconds - int(sent)) > TOLERANCE_SECONDS:
-        raise SignatureInvalid(f"{TIMESTAMP_HEADER} is more than {TOLERANCE_SECONDS} s away from the server's clock")
+        raise SignatureInvalid(
+            f"{TIMESTAMP_HEADER} is more than {TOLERANCE_SECONDS} s away from the server's clock"
+        )
     expected = signature(key, webhook_id, int(sent), body).encode()
     # All are compared, and each in constant time, so that the time taken reveals nothing.
-    matches = [hmac.compare_digest(expected, one.encode()) for one in signed.split(" ")[:SIGNATURES_MAX]]
+    matches = [
+        hmac.compare_digest(expected, one.encode()) for one in signed.split(" ")[:SIGNATURES_MAX]
+    ]
     if not any(matches):
         raise SignatureInvalid(f"no signature in {SIGNATURE_HEADER} matches the body")
     return webhook_id

@@ -28,7 +28,9 @@ class Counters:
         self.commits += 1
         self.events += sum(map(len, changes.events.values()))
         self.tasks += len(changes.tasks)
-        self.jobs.update(changes.jobs[job_id].status for job_id in changes.finished if job_id in changes.jobs)
+        self.jobs.update(
+            changes.jobs[job_id].status for job_id in changes.finished if job_id in changes.jobs
+        )
         if changes.runs is not None:
             self.events += sum(map(len, changes.runs.events.values()))
             for run in changes.runs.runs.values():
@@ -39,7 +41,11 @@ class Counters:
         metrics = run.detail.metrics
         if metrics is None:
             return
-        name = run.workflow_id if run.workflow_id in self.runs or len(self.runs) < NAMED_MAX else OTHERS
+        name = (
+            run.workflow_id
+            if run.workflow_id in self.runs or len(self.runs) < NAMED_MAX
+            else OTHERS
+        )
         known = self.runs.setdefault(name, RunsCounted())
         known.finished["skipped" if run.detail.is_skipped else run.state.value] += 1
         known.retries += metrics.retry_attempt

@@ -44,7 +44,12 @@ class Engine:
         sharing: Sharing | None = None,
     ) -> None:
         context = EngineContext(
-            store=store, broker=broker, clock=clock, plans=plans, ids=Ids(random), check_input=check_input
+            store=store,
+            broker=broker,
+            clock=clock,
+            plans=plans,
+            ids=Ids(random),
+            check_input=check_input,
         )
         self._plans = plans
         self._sharing = sharing
@@ -62,7 +67,10 @@ class Engine:
         submitter = Submitter(context, self.shard_owner, random)
         self.jobs = EngineJobs(context, self.shard_owner, submitter, is_shared=self.is_shared)
         self.runs = EngineRuns(
-            context, shards=self.shard_owner.total, await_applied=self.jobs.await_applied, submit=submitter.store
+            context,
+            shards=self.shard_owner.total,
+            await_applied=self.jobs.await_applied,
+            submit=submitter.store,
         )
         self._duties = EngineDuties(context, artifacts, self.shard_owner, duties)
 

@@ -16,12 +16,21 @@ from windlass.ports.artifacts import Artifacts
 class EngineDuties:
     """Runs the duties around the shards of this process. Each shard has its own sweeper and timers."""
 
-    def __init__(self, context: EngineContext, artifacts: Artifacts, shard_owner: ShardOwner, settings: Duties) -> None:
+    def __init__(
+        self,
+        context: EngineContext,
+        artifacts: Artifacts,
+        shard_owner: ShardOwner,
+        settings: Duties,
+    ) -> None:
         self._clock = context.clock
         self._shard_owner = shard_owner
         self._settings = settings
         self._reaper = Reaper(
-            context.broker, context.clock, settings.worker_timeout_seconds, settings.worker_check_seconds
+            context.broker,
+            context.clock,
+            settings.worker_timeout_seconds,
+            settings.worker_check_seconds,
         )
         self._pruner = Pruner(context.store, artifacts, context.clock, settings.retention_days)
         self._scheduler = Scheduler(
@@ -42,7 +51,11 @@ class EngineDuties:
         self.start("pruner", PRUNE_EVERY_SECONDS, self._prune)
         if with_schedules:
             self.start("scheduler", CHECK_SECONDS, self._scheduler.check)
-        self.start("run heartbeats", self._settings.run_heartbeat_seconds, self._shard_owner.send_run_heartbeats)
+        self.start(
+            "run heartbeats",
+            self._settings.run_heartbeat_seconds,
+            self._shard_owner.send_run_heartbeats,
+        )
 
     def start(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         """Run a duty periodically until `stop`."""

@@ -33,7 +33,9 @@ log = logging.getLogger("windlass.engine")
 class EngineJobs:
     """The JobControl contract."""
 
-    def __init__(self, context: EngineContext, shards: ShardOwner, submitter: Submitter, *, is_shared: bool) -> None:
+    def __init__(
+        self, context: EngineContext, shards: ShardOwner, submitter: Submitter, *, is_shared: bool
+    ) -> None:
         self._store = context.store
         self._broker = context.broker
         self._clock = context.clock
@@ -56,7 +58,9 @@ class EngineJobs:
     async def submit_all(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult]:
         return await self._submitter.submit_all(requests)
 
-    async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
+    async def submit_each(
+        self, requests: Sequence[SubmitRequest]
+    ) -> Sequence[SubmitResult | WindlassError]:
         return await self._submitter.submit_each(requests)
 
     # Requests
@@ -65,7 +69,9 @@ class EngineJobs:
         """Continue one unfinished job in an engine that otherwise ignores old jobs. RequestRefused, JobNotFound."""
         job = await self._store.jobs.get(job_id)
         if job.state.is_final:
-            raise RequestRefused(f"job {job_id} is {job.state.status}: only an unfinished job can be resumed")
+            raise RequestRefused(
+                f"job {job_id} is {job.state.status}: only an unfinished job can be resumed"
+            )
         [shard] = self._shards.shards
         await shard.resume(job_id)
         return job
@@ -81,7 +87,9 @@ class EngineJobs:
         if status not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {status}: only a finished job can be retried")
         if status is JobStatus.COMPLETED and from_node is None:
-            raise RequestRefused(f"job {job_id} completed: name the node to start again from (--from NODE, ?from=NODE)")
+            raise RequestRefused(
+                f"job {job_id} completed: name the node to start again from (--from NODE, ?from=NODE)"
+            )
         if from_node is not None:
             plan = await self._plans.get(job.spec.workflow_id, job.spec.version)
             if from_node not in plan.index:
@@ -91,9 +99,13 @@ class EngineJobs:
         await self._request(request, RetryRequested(job_id, request.request_id, from_node))
 
     async def _request(self, request: Request, message: Message) -> None:
-        await self.await_applied(request.request_id, lambda: self._store.jobs.put_request(request), message)
+        await self.await_applied(
+            request.request_id, lambda: self._store.jobs.put_request(request), message
+        )
 
-    async def await_applied(self, request_id: str, store: Callable[[], Awaitable[int]], message: Message) -> None:
+    async def await_applied(
+        self, request_id: str, store: Callable[[], Awaitable[int]], message: Message
+    ) -> None:
         """Store a request, notify its shard and wait until it is applied, so that the next read shows the result.
 
         `store` returns the shard. The wait is bounded by APPLIED_SECONDS_MAX.
@@ -115,7 +127,9 @@ class EngineJobs:
         self._reports[result_id] = applied
         self._watcher.subscribe()
         try:
-            await self._store.jobs.put_result(StoredResult(result_id, shard, message, message.finished_at))
+            await self._store.jobs.put_result(
+                StoredResult(result_id, shard, message, message.finished_at)
+            )
             await self._finish_task(TaskReport(task_id, shard, message))
             await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
         finally:
@@ -131,7 +145,12 @@ class EngineJobs:
         try:
             await self._broker.finish(report.message.worker_id, [report])
         except BrokerUnavailable as error:
-            log.warning("shard %d was not notified of the report of %s: %s", report.shard, report.task_id, error)
+            log.warning(
+                "shard %d was not notified of the report of %s: %s",
+                report.shard,
+                report.task_id,
+                error,
+            )
 
     # Waiting
 

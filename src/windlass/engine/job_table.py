@@ -72,7 +72,9 @@ class JobTable:
     async def load_all(self, shard: int) -> None:
         """Load the shard's unfinished jobs, oldest first; only the admitted ones, if not all are."""
         unfinished = await self._store.jobs.unfinished(shard)
-        job_ids = [job_id for job_id in unfinished if self.admitted is None or job_id in self.admitted]
+        job_ids = [
+            job_id for job_id in unfinished if self.admitted is None or job_id in self.admitted
+        ]
         for start in range(0, len(job_ids), RESTORE_MAX):
             part = job_ids[start : start + RESTORE_MAX]
             snapshots = await self._read(part)
@@ -124,7 +126,9 @@ class JobTable:
         snapshots: dict[str, JobSnapshot] = {}
         try:
             for start in range(0, len(job_ids), RESTORE_MAX):
-                for snapshot in await self._store.jobs.restore_all(job_ids[start : start + RESTORE_MAX]):
+                for snapshot in await self._store.jobs.restore_all(
+                    job_ids[start : start + RESTORE_MAX]
+                ):
                     snapshots[snapshot.job.spec.job_id] = snapshot
         except StoreUnavailable:
             raise

@@ -40,7 +40,9 @@ class LeaseHolder(Protocol):
 class Leases:
     """One engine's part in the distribution. There is no leader: every engine reads the same rows."""
 
-    def __init__(self, store: Store, owner: str, holder: LeaseHolder, *, total: int, lease_seconds: float) -> None:
+    def __init__(
+        self, store: Store, owner: str, holder: LeaseHolder, *, total: int, lease_seconds: float
+    ) -> None:
         self.interval_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._store = store
         self._owner = owner
@@ -56,8 +58,12 @@ class Leases:
         # From before the query, because its answer may take long.
         until = asyncio.get_running_loop().time() + self._lease_seconds
         seen = await self._store.leases.renew(self._owner, epochs, self._lease_seconds)
-        self._holder.renewed({row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until)
-        kept = [number for number in sorted(self._holder.epochs()) if number not in self._giving_back]
+        self._holder.renewed(
+            {row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until
+        )
+        kept = [
+            number for number in sorted(self._holder.epochs()) if number not in self._giving_back
+        ]
         fair = -(-self._total // max(1, len(seen.engines)))
         surplus = kept[fair:]
         for number in surplus[: max(0, GIVEN_BACK_MAX - len(self._giving_back))]:

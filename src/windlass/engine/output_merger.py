@@ -12,7 +12,10 @@ class OutputMerger:
     """Merges outputs; each result is a message for the next batch of the shard."""
 
     def __init__(
-        self, outputs: OutputStore, deliver: Callable[[OutputsMerged], None], wake: Callable[[], Awaitable[None]]
+        self,
+        outputs: OutputStore,
+        deliver: Callable[[OutputsMerged], None],
+        wake: Callable[[], Awaitable[None]],
     ) -> None:
         # Why outputs could not be read. The shard then reloads, and the rows say what is still to be merged.
         self.failure: Exception | None = None

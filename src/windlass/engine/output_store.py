@@ -74,7 +74,9 @@ class OutputStore:
                 if len(merged) > self._bytes_max:
                     return _merged(request, Raw(NULL), self._too_large())
         except ArtifactNotFound as error:
-            return _merged(request, Raw(NULL), TaskError("artifact_not_found", str(error), retryable=False))
+            return _merged(
+                request, Raw(NULL), TaskError("artifact_not_found", str(error), retryable=False)
+            )
         merged += b"]"
         if len(merged) <= INLINE_BYTES_MAX:
             return _merged(request, Raw(bytes(merged)))

@@ -51,12 +51,18 @@ class Recovery:
         found: list[Timer] = []
         for job in jobs:
             if job.state.deadline_at is not None:
-                found.append(Timer(job.state.deadline_at, job.id, TimerKind.JOB_TIMEOUT, round=job.state.round))
+                found.append(
+                    Timer(
+                        job.state.deadline_at, job.id, TimerKind.JOB_TIMEOUT, round=job.state.round
+                    )
+                )
             for node, loop in job.loops.items():
                 if loop.deadline_at is not None:
                     node_id = job.plan.nodes[node].id
                     number = loop.node_attempt.number
-                    found.append(Timer(loop.deadline_at, job.id, TimerKind.LOOP_TIMEOUT, node_id, number))
+                    found.append(
+                        Timer(loop.deadline_at, job.id, TimerKind.LOOP_TIMEOUT, node_id, number)
+                    )
             timers = [timer_of(job, attempt) for attempt in job.current_attempts()]
             found.extend(filter(None, timers))
         return found
@@ -88,7 +94,9 @@ class Recovery:
             lost.places.append((job.id, attempt.node, attempt.index, attempt.number))
             if job.state_of(attempt) == NodeStatus.RUNNING:
                 worker_id = attempt.worker_id or ""
-                lost.messages.append(TaskLost.of(TaskId.parse(task_id), worker_id, attempt.losses + 1))
+                lost.messages.append(
+                    TaskLost.of(TaskId.parse(task_id), worker_id, attempt.losses + 1)
+                )
         return lost
 
     async def tasks(self, jobs: Mapping[str, Job], places: Sequence[Place]) -> list[Task]:

@@ -58,7 +58,9 @@ class RemoteJobWatcher:
             self._is_subscribed = True
             self._broker.subscribe_done(self._listener.done)
 
-    async def poll(self, job_ids: Sequence[str], request_ids: Sequence[str], result_ids: Sequence[str]) -> None:
+    async def poll(
+        self, job_ids: Sequence[str], request_ids: Sequence[str], result_ids: Sequence[str]
+    ) -> None:
         """Read jobs, requests and reports, and notify the listener of what changed since the last call."""
         if job_ids:
             self.subscribe()
@@ -76,7 +78,9 @@ class RemoteJobWatcher:
         wanted = set(job_ids)
         self._seen = {job_id: seq for job_id, seq in self._seen.items() if job_id in wanted}
         for start in range(0, len(job_ids), QUERY_JOBS_MAX):
-            for position in await self._store.jobs.positions(job_ids[start : start + QUERY_JOBS_MAX]):
+            for position in await self._store.jobs.positions(
+                job_ids[start : start + QUERY_JOBS_MAX]
+            ):
                 if self._seen.get(position.job_id) != position.seq:
                     self._seen[position.job_id] = position.seq
                     self._listener.job_changed(position)
@@ -103,14 +107,18 @@ class RemoteJobWatcher:
             found: dict[str, JobPosition] = {}
             failure: Exception | None = None
             try:
-                found = {position.job_id: position for position in await self._store.jobs.positions(part)}
+                found = {
+                    position.job_id: position for position in await self._store.jobs.positions(part)
+                }
             except Exception as error:
                 failure = error
             for job_id in part:
                 _answer(asked[job_id], found.get(job_id), failure)
 
 
-def _answer(answers: Sequence[_Answer], position: JobPosition | None, failure: Exception | None) -> None:
+def _answer(
+    answers: Sequence[_Answer], position: JobPosition | None, failure: Exception | None
+) -> None:
     for answer in answers:
         if failure is None:
             resolve(answer, position)

@@ -11,8 +11,22 @@ from windlass.core.errors import InputInvalid, NotFound
 from windlass.core.ids import JobId
 from windlass.core.job import Job
 from windlass.core.jobs import JobSpec
-from windlass.core.messages import CancelRequested, JobMessage, RetryRequested, RunAdmitted, Submitted
-from windlass.core.runs.commands import AdmitJob, CancelJob, Command, MakeCall, MakeJob, RetryJob, TriggerJob
+from windlass.core.messages import (
+    CancelRequested,
+    JobMessage,
+    RetryRequested,
+    RunAdmitted,
+    Submitted,
+)
+from windlass.core.runs.commands import (
+    AdmitJob,
+    CancelJob,
+    Command,
+    MakeCall,
+    MakeJob,
+    RetryJob,
+    TriggerJob,
+)
 from windlass.core.runs.messages import JobRefused, JobTriggered
 from windlass.core.runs.registry import RunRegistry
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, call_input
@@ -52,7 +66,13 @@ class RunCommands:
     """The commands of the runs of one shard."""
 
     def __init__(
-        self, registry: RunRegistry, store: Store, plans: Plans, *, shards: int, prepare: Prepare | None
+        self,
+        registry: RunRegistry,
+        store: Store,
+        plans: Plans,
+        *,
+        shards: int,
+        prepare: Prepare | None,
     ) -> None:
         self._registry = registry
         self._versions = VersionResolver(store)

@@ -53,7 +53,9 @@ class EngineRuns:
         return await self._pause(workflow_id, paused=False)
 
     async def _pause(self, workflow_id: str, *, paused: bool) -> ScheduleRow:
-        row = await self._store.runs.pause_schedule(workflow_id, paused=paused, now=self._clock.now())
+        row = await self._store.runs.pause_schedule(
+            workflow_id, paused=paused, now=self._clock.now()
+        )
         await self._notify(shard_of(workflow_id, self._shards), [ScheduleChanged(workflow_id)])
         return row
 
@@ -87,14 +89,18 @@ class EngineRuns:
         schedule = await self._schedule(workflow_id)
         slots = slots_in(schedule, span, BACKFILL_MAX + 1)
         if len(slots) > BACKFILL_MAX:
-            raise RequestRefused(f"the range has more than {BACKFILL_MAX} slots; backfill it in parts")
+            raise RequestRefused(
+                f"the range has more than {BACKFILL_MAX} slots; backfill it in parts"
+            )
         return slots
 
     async def _schedule(self, workflow_id: WorkflowId) -> Schedule:
         row = await self._store.runs.schedule(workflow_id)
         rules = (await self._plans.get(workflow_id, row.version)).runs
         if rules is None or rules.schedule is None:
-            raise ScheduleNotFound(f"workflow has no schedule: {workflow_id}; deploy a version that has one")
+            raise ScheduleNotFound(
+                f"workflow has no schedule: {workflow_id}; deploy a version that has one"
+            )
         return rules.schedule
 
     async def cancel(self, run_id: RunId, reason: str | None = None) -> None:
@@ -123,7 +129,9 @@ class EngineRuns:
     async def redeliver(self, delivery_id: str) -> JobId:
         delivery = await self._store.runs.delivery(delivery_id)
         if bytes(delivery.params) == bytes(NOT_KEPT):
-            raise RequestRefused(f"the params of delivery {delivery_id} were too large to keep; retry its job instead")
+            raise RequestRefused(
+                f"the params of delivery {delivery_id} were too large to keep; retry its job instead"
+            )
         now = self._clock.now()
         job_id = self._ids.new(now)
         job = JobSpec(

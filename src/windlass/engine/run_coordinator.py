@@ -90,8 +90,14 @@ class RunCoordinator:
         self._loaded_schedules.clear()
         if not is_whole:
             return []
-        rows = [row for row in await self._store.runs.unfinished(self._number) if await self._is_usable(row)]
-        schedules = [row for row in await self._read_schedules() if row.workflow_id not in self.quarantined]
+        rows = [
+            row
+            for row in await self._store.runs.unfinished(self._number)
+            if await self._is_usable(row)
+        ]
+        schedules = [
+            row for row in await self._read_schedules() if row.workflow_id not in self.quarantined
+        ]
         await self._load_workflows([*rows, *schedules])
         self.registry.restore(rows)
         for row in rows:
@@ -144,7 +150,11 @@ class RunCoordinator:
     async def adopt(self, job: Job) -> None:
         """Load the run of a single job that is resumed."""
         row = await self._store.runs.of_job(job.id)
-        if row is None or row.completed_at is not None or not await self._rules.load(row.workflow_id, row.version):
+        if (
+            row is None
+            or row.completed_at is not None
+            or not await self._rules.load(row.workflow_id, row.version)
+        ):
             return
         await self._rules.load_last_success(row.workflow_id)
         self.registry.restore([row])
@@ -186,7 +196,9 @@ class RunCoordinator:
         while True:
             await self._decide_arrivals(batch)
             signals: list[RunSignal] = [*self._started(changes), *_ended_containers(changes)]
-            of_runs = [job_id for job_id in changes.finished[finished:] if job_id in self.registry.by_job]
+            of_runs = [
+                job_id for job_id in changes.finished[finished:] if job_id in self.registry.by_job
+            ]
             signals += [_job_finished(batch.shard.jobs[job_id]) for job_id in of_runs]
             finished = len(changes.finished)
             for signal in signals:
@@ -205,10 +217,15 @@ class RunCoordinator:
                 batch.changes.requests.append(arrival.request_id)
 
     async def _decide(
-        self, batch: RunBatch, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT
+        self,
+        batch: RunBatch,
+        message: RunMessage | RunSignal,
+        context: ScheduleContext = NO_CONTEXT,
     ) -> None:
         try:
-            commands: deque[Command] = deque(decide(self.registry, message, batch.now, batch.changes, context=context))
+            commands: deque[Command] = deque(
+                decide(self.registry, message, batch.now, batch.changes, context=context)
+            )
             for _ in range(COMMANDS_MAX):
                 if not commands:
                     return
@@ -303,7 +320,11 @@ class RunCoordinator:
         """Return the jobs of which a task has started since they were admitted."""
         creating = self.registry.creating
         active = creating.keys() & changes.events.keys()
-        return [JobStarted(job_id) for job_id in active if _has_start(changes.events[job_id], creating[job_id])]
+        return [
+            JobStarted(job_id)
+            for job_id in active
+            if _has_start(changes.events[job_id], creating[job_id])
+        ]
 
 
 def _has_start(events: Iterable[Event], after: int) -> bool:

@@ -33,7 +33,9 @@ class RunRulesLoader:
         except StoreUnavailable:
             raise
         except Exception:
-            log.exception("workflow %s quarantined: version %d cannot be compiled", workflow_id, version)
+            log.exception(
+                "workflow %s quarantined: version %d cannot be compiled", workflow_id, version
+            )
             self.quarantined.add(workflow_id)
             return False
         if plan.runs is not None:

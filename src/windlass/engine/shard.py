@@ -17,7 +17,14 @@ from windlass.core.changes import Changes, Task
 from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable
 from windlass.core.ids import RunId
 from windlass.core.job import Job
-from windlass.core.messages import Continue, JobMessage, Message, Submitted, TaskFinished, split_batch
+from windlass.core.messages import (
+    Continue,
+    JobMessage,
+    Message,
+    Submitted,
+    TaskFinished,
+    split_batch,
+)
 from windlass.core.pagination import pending_merges
 from windlass.core.report_verdict import ReportVerdict
 from windlass.engine.background import supervise, wait_all
@@ -130,8 +137,12 @@ class Shard:
             # After any failure the memory may be wrong. The rows are not.
             self.ready.clear()
             self._failures += 1
-            log.exception("shard %d: discarding in-memory state; reloading from the database", self.number)
-            wait = min(FAILURE_WAIT_SECONDS * 2 ** min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX)
+            log.exception(
+                "shard %d: discarding in-memory state; reloading from the database", self.number
+            )
+            wait = min(
+                FAILURE_WAIT_SECONDS * 2 ** min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX
+            )
             await self._clock.sleep(wait)
 
     # Receive, decide, commit, publish, acknowledge
@@ -145,7 +156,9 @@ class Shard:
                     await commits.popleft().task
                 self._raise_failure()
                 carried, self._carried = self._carried, []
-                received = await self._broker.receive(self.number, BATCH_MAX, 0.0 if carried else RECEIVE_SECONDS)
+                received = await self._broker.receive(
+                    self.number, BATCH_MAX, 0.0 if carried else RECEIVE_SECONDS
+                )
                 if not received and not carried:
                     continue
                 changes = await self.decide([*carried, *received])
@@ -155,7 +168,9 @@ class Shard:
                 self._is_next_decided = False
                 if len(commits) >= COMMITS_MAX:
                     await commits.popleft().task
-                commits.append(self._begin_commit(changes, len(received), commits[-1] if commits else None))
+                commits.append(
+                    self._begin_commit(changes, len(received), commits[-1] if commits else None)
+                )
         finally:
             # All of them: nothing may be published after the memory was reloaded.
             await wait_all([commit.task for commit in commits])
@@ -189,7 +204,9 @@ class Shard:
                 await self._outputs.provide_for(job, message)
             try:
                 # Results of one job arrive together: it counts them all before it dispatches.
-                dispatches = type(message) is not TaskFinished or not _is_result_of(job.id, following)
+                dispatches = type(message) is not TaskFinished or not _is_result_of(
+                    job.id, following
+                )
                 advance(job, message, now, changes, dispatches=dispatches)
                 if job.wanted:
                     await self._continue_with_values(job, changes, now)
@@ -230,7 +247,11 @@ class Shard:
 
     def _dismiss(self, message: JobMessage, changes: Changes) -> None:
         """Refuse the stored report of a job that does not exist; that of a quarantined job waits with it."""
-        if isinstance(message, TaskFinished) and message.result_id and message.job_id not in self.table.quarantined:
+        if (
+            isinstance(message, TaskFinished)
+            and message.result_id
+            and message.job_id not in self.table.quarantined
+        ):
             changes.results.setdefault(message.result_id, ReportVerdict.UNKNOWN)
 
     def _begin_commit(self, changes: Changes, received: int, before: "_Commit | None") -> "_Commit":
@@ -239,7 +260,9 @@ class Shard:
         published_before = before.task if before is not None else None
         writing = self._write(changes)
         task = asyncio.ensure_future(
-            self._commit(changes, received, writing, stored=stored, published_before=published_before)
+            self._commit(
+                changes, received, writing, stored=stored, published_before=published_before
+            )
         )
         return _Commit(stored, task)
 
@@ -314,7 +337,12 @@ class Shard:
 
     def runs_ahead(self) -> set[RunId]:
         """Return the runs that are ahead of their rows."""
-        return {run_id for changes in self._uncommitted if changes.runs is not None for run_id in changes.runs.runs}
+        return {
+            run_id
+            for changes in self._uncommitted
+            if changes.runs is not None
+            for run_id in changes.runs.runs
+        }
 
     # Recovery
 

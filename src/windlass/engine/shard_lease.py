@@ -13,7 +13,9 @@ RENEWALS_MAX = 3
 class ShardLease:
     """The lease of one shard, as its owner knows it."""
 
-    def __init__(self, shard: int, owner: str, leases: LeaseStore, ttl_seconds: float | None) -> None:
+    def __init__(
+        self, shard: int, owner: str, leases: LeaseStore, ttl_seconds: float | None
+    ) -> None:
         self.owner = owner
         # The epoch under which the shard commits; 0 before the lease is taken.
         self.epoch = 0
@@ -55,8 +57,12 @@ class ShardLease:
             if now < self._valid_until:
                 return
             seen = await self._leases.renew(self.owner, {self._shard: epoch}, self._ttl_seconds)
-            if (self._shard, self.owner, epoch) not in [(row.shard, row.owner, row.epoch) for row in seen.leases]:
-                raise StaleLease(f"shard {self._shard} has another owner; the lease of epoch {epoch} has expired")
+            if (self._shard, self.owner, epoch) not in [
+                (row.shard, row.owner, row.epoch) for row in seen.leases
+            ]:
+                raise StaleLease(
+                    f"shard {self._shard} has another owner; the lease of epoch {epoch} has expired"
+                )
             self.renewed(epoch, now + self._ttl_seconds)
         raise StoreUnavailable(
             f"lease of shard {self._shard} expires before its renewal is confirmed: {self._ttl_seconds:g} s; "

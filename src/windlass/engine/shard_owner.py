@@ -52,7 +52,11 @@ class ShardOwner:
             self.total = sharing.shards
             if sharing.owns:
                 self.leases = Leases(
-                    context.store, owner, self, total=sharing.shards, lease_seconds=sharing.lease_seconds
+                    context.store,
+                    owner,
+                    self,
+                    total=sharing.shards,
+                    lease_seconds=sharing.lease_seconds,
                 )
         self._context = context
         self._store = context.store
@@ -104,7 +108,9 @@ class ShardOwner:
             clock=self._clock,
             in_flight_check_seconds=self._duties.in_flight_check_seconds,
         )
-        sweeping = supervise(f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock)
+        sweeping = supervise(
+            f"the sweeper of shard {number}", lambda: self._sweep(sweeper), self._clock
+        )
         running = asyncio.create_task(shard.run())
         self._owned[number] = _OwnedShard(shard, running, asyncio.create_task(sweeping))
         if self._sharing is not None:
@@ -196,7 +202,11 @@ class ShardOwner:
 
     def ready(self) -> Mapping[int, Shard]:
         """Return the shards that accept messages."""
-        return {number: owned.shard for number, owned in self._owned.items() if owned.shard.ready.is_set()}
+        return {
+            number: owned.shard
+            for number, owned in self._owned.items()
+            if owned.shard.ready.is_set()
+        }
 
     def has_job(self, job_id: str) -> bool:
         """Whether a job is in the memory of a shard of this process, which then notifies of its end."""

@@ -64,11 +64,15 @@ class Submitter:
                 raise conflict(result)
         return results
 
-    async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
+    async def submit_each(
+        self, requests: Sequence[SubmitRequest]
+    ) -> Sequence[SubmitResult | WindlassError]:
         """Store the jobs of valid requests in one transaction; a result or an error for each request."""
         cache = _BatchCache()
         outcomes = [await self._job_spec_or_error(request, cache) for request in requests]
-        stored = iter(await self.store([outcome for outcome in outcomes if isinstance(outcome, JobSpec)]))
+        stored = iter(
+            await self.store([outcome for outcome in outcomes if isinstance(outcome, JobSpec)])
+        )
         answers: list[SubmitResult | WindlassError] = []
         for outcome in outcomes:
             if isinstance(outcome, WindlassError):
@@ -78,13 +82,17 @@ class Submitter:
             answers.append(conflict(result) if result.conflict else result)
         return answers
 
-    async def _job_spec_or_error(self, request: SubmitRequest, cache: _BatchCache) -> JobSpec | WindlassError:
+    async def _job_spec_or_error(
+        self, request: SubmitRequest, cache: _BatchCache
+    ) -> JobSpec | WindlassError:
         try:
             return await self._job_spec(request, cache)
         except WindlassError as error:
             return error
 
-    async def _job_spec(self, request: SubmitRequest, cache: _BatchCache, asked: object = None) -> JobSpec:
+    async def _job_spec(
+        self, request: SubmitRequest, cache: _BatchCache, asked: object = None
+    ) -> JobSpec:
         """Return the job of a request: its version resolved, its input checked and with defaults."""
         plan = cache.plans.get((request.workflow_id, request.version))
         if plan is None:
@@ -154,10 +162,14 @@ class Submitter:
                 continue
             spec = result.job.spec
             # A shard of this process has the spec already.
-            message = hint(spec) if self._shards.find(spec.shard) is None else Submitted(spec.job_id)
+            message = (
+                hint(spec) if self._shards.find(spec.shard) is None else Submitted(spec.job_id)
+            )
             hints.setdefault(spec.shard, []).append(message)
         # Concurrently: a broker combines messages to several shards.
-        await asyncio.gather(*(send_hints(self._broker, shard, messages) for shard, messages in hints.items()))
+        await asyncio.gather(
+            *(send_hints(self._broker, shard, messages) for shard, messages in hints.items())
+        )
 
 
 def conflict(result: SubmitResult) -> IdempotencyConflict:

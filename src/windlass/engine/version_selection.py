@@ -46,7 +46,9 @@ class VersionResolver:
         self._running: dict[VersionKey, asyncio.Future[None]] = {}
         self._next: dict[VersionKey, asyncio.Task[LiveVersions]] = {}
 
-    async def resolve(self, workflow_id: str, wanted: int | str | None, choose: Choice, cache: VersionCache) -> int:
+    async def resolve(
+        self, workflow_id: str, wanted: int | str | None, choose: Choice, cache: VersionCache
+    ) -> int:
         """Return the version to run; `choose` selects among the versions of a weighted alias. WorkflowNotFound.
 
         `cache` holds what the same request has read before.
@@ -96,7 +98,9 @@ class VersionResolver:
 
 def _existing_version(workflow_id: str, version: int, newest: int) -> int:
     if not 0 < version <= newest:
-        raise WorkflowNotFound(f"workflow {workflow_id} has no version {version}; its newest is version {newest}")
+        raise WorkflowNotFound(
+            f"workflow {workflow_id} has no version {version}; its newest is version {newest}"
+        )
     return version
 
 

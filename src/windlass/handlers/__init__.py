@@ -18,8 +18,12 @@ def builtin_handlers(config: HandlerConfig | None = None) -> dict[str, Handler]:
     available: dict[type[Injected], Injected] = {HandlerConfig: config or HandlerConfig()}
     found: dict[str, Handler] = {}
     for module in iter_modules(builtin.__path__):
-        for name, declaration in collect(import_module(f"{builtin.__name__}.{module.name}")).items():
+        for name, declaration in collect(
+            import_module(f"{builtin.__name__}.{module.name}")
+        ).items():
             if name in found:
-                raise HandlerInvalid(f"duplicate built-in handler: {name!r} in {module.name}; rename one of them")
+                raise HandlerInvalid(
+                    f"duplicate built-in handler: {name!r} in {module.name}; rename one of them"
+                )
             found[name] = inject(declaration, available)
     return found

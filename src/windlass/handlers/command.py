@@ -68,7 +68,9 @@ class OutputTail:
 def check_command(command: list[str]) -> list[str]:
     """Return the command; raise ParamsInvalid if no program can be started with it."""
     if not command or not command[0]:
-        raise ParamsInvalid('command is empty; write a program and its arguments, such as ["ls", "-l"]')
+        raise ParamsInvalid(
+            'command is empty; write a program and its arguments, such as ["ls", "-l"]'
+        )
     if any("\0" in argument for argument in command):
         raise ParamsInvalid("command contains a NUL character; remove it from the arguments")
     return command
@@ -105,7 +107,9 @@ async def start(
 
 def program_not_found(program: str) -> CommandUnusable:
     """Return the error of a program that does not exist."""
-    return CommandUnusable(f"program not found on this worker: {program!r}; install it or correct PATH")
+    return CommandUnusable(
+        f"program not found on this worker: {program!r}; install it or correct PATH"
+    )
 
 
 async def read_output(
@@ -115,7 +119,10 @@ async def read_output(
     stdout, stderr = OutputTail(ctx, "info"), OutputTail(ctx, "error")
     assert running.stdout is not None
     assert running.stderr is not None
-    streams = {asyncio.create_task(stdout.read(running.stdout)), asyncio.create_task(stderr.read(running.stderr))}
+    streams = {
+        asyncio.create_task(stdout.read(running.stdout)),
+        asyncio.create_task(stderr.read(running.stderr)),
+    }
     if stdin is not None:
         streams.add(asyncio.create_task(_feed(running, stdin)))
     try:

@@ -39,4 +39,6 @@ class HandlerConfig(Injected):
 
     def command_environment(self) -> dict[str, str]:
         """Return the part of the worker's environment that commands may see."""
-        return {name: self.environment[name] for name in ENVIRONMENT_PASSED if name in self.environment}
+        return {
+            name: self.environment[name] for name in ENVIRONMENT_PASSED if name in self.environment
+        }

@@ -29,7 +29,9 @@ RETRY_AFTER_SECONDS_MAX = 86_400.0
 RETRYABLE_STATUSES = frozenset({408, 425, 429})
 SCHEMES = frozenset({"http", "https"})
 # Credentials of the response are not stored with the job.
-HEADERS_DROPPED = frozenset({"set-cookie", "set-cookie2", "authorization", "www-authenticate", "authentication-info"})
+HEADERS_DROPPED = frozenset(
+    {"set-cookie", "set-cookie2", "authorization", "www-authenticate", "authentication-info"}
+)
 # The only headers sent along on a redirect to another origin; any other could be a credential.
 REDIRECT_HEADERS = frozenset({"accept", "accept-encoding", "accept-language", "content-type", "user-agent", "host",
                                "content-length", "transfer-encoding", "connection"})  # fmt: skip
@@ -89,7 +91,9 @@ async def exchange(ctx: Context, params: HttpParams, allow_private: bool) -> Any
 
 def shared_client(ctx: Context, allow_private: bool) -> httpx2.AsyncClient:
     """Return the guarded client that all attempts of a worker share."""
-    return ctx.resource(f"http_client private={allow_private}", lambda: guarded_client(allow_private))
+    return ctx.resource(
+        f"http_client private={allow_private}", lambda: guarded_client(allow_private)
+    )
 
 
 @contextmanager
@@ -108,7 +112,9 @@ def translate_errors(params: HttpParams) -> Generator[None]:
 
 
 @asynccontextmanager
-async def opened(client: httpx2.AsyncClient, request: httpx2.Request) -> AsyncGenerator[httpx2.Response]:
+async def opened(
+    client: httpx2.AsyncClient, request: httpx2.Request
+) -> AsyncGenerator[httpx2.Response]:
     """Send a request; the body of the response can be read inside the block."""
     response = await client.send(request, stream=True)
     try:
@@ -117,7 +123,9 @@ async def opened(client: httpx2.AsyncClient, request: httpx2.Request) -> AsyncGe
         await response.aclose()
 
 
-async def send_once(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.Response, bytes]:
+async def send_once(
+    client: httpx2.AsyncClient, params: HttpParams
+) -> tuple[httpx2.Response, bytes]:
     """Make the request without following redirects; return the response and its body."""
     with translate_errors(params):
         async with opened(client, build_request(client, params)) as response:
@@ -169,22 +177,30 @@ def build_request(client: httpx2.AsyncClient, params: HttpParams) -> httpx2.Requ
             timeout=params.timeout_seconds,
         )
     except (TypeError, ValueError) as error:
-        raise ParamsInvalid(f"request cannot be built for {public_url(params.url)}: {error}") from None
+        raise ParamsInvalid(
+            f"request cannot be built for {public_url(params.url)}: {error}"
+        ) from None
 
 
 def _check_url(text: str) -> httpx2.URL:
     url = httpx2.URL(text)
     if url.scheme not in SCHEMES or not url.host:
-        raise ParamsInvalid(f"invalid url: {public_url(text)!r}; it must start with http:// or https://")
+        raise ParamsInvalid(
+            f"invalid url: {public_url(text)!r}; it must start with http:// or https://"
+        )
     if url.port is not None and not 0 < url.port <= PORT_MAX:
-        raise ParamsInvalid(f"invalid port in url {public_url(text)!r}: {url.port}; must be 1 to {PORT_MAX}")
+        raise ParamsInvalid(
+            f"invalid port in url {public_url(text)!r}: {url.port}; must be 1 to {PORT_MAX}"
+        )
     return url
 
 
 def _request_headers(params: HttpParams) -> dict[str, str]:
     for name, value in params.headers.items():
         if not _HEADER_NAME.fullmatch(name) or _HEADER_FORBIDDEN.search(value):
-            raise ParamsInvalid(f"invalid header: {name!r}; its name or value contains characters that are not allowed")
+            raise ParamsInvalid(
+                f"invalid header: {name!r}; its name or value contains characters that are not allowed"
+            )
     headers = dict(params.headers)
     match params.auth:
         case BasicAuth(username=username, password=password):
@@ -213,7 +229,9 @@ def _redirected(request: httpx2.Request, following: httpx2.Request) -> httpx2.Re
     """Return the request of a redirect, without headers that another origin may not see."""
     old, new = request.url, following.url
     if new.scheme not in SCHEMES:
-        raise ResponseRejected(f"{public_url(str(old))} redirects to {public_url(str(new))}, which is not HTTP")
+        raise ResponseRejected(
+            f"{public_url(str(old))} redirects to {public_url(str(new))}, which is not HTTP"
+        )
     if (old.scheme, old.host, old.port) != (new.scheme, new.host, new.port):
         for name in list(following.headers):
             if name.lower() not in REDIRECT_HEADERS:
@@ -228,7 +246,9 @@ async def read_body(response: httpx2.Response) -> bytes:
     async for part in response.aiter_bytes():
         parts += part
         if len(parts) > BODY_BYTES_MAX:
-            raise ResponseRejected(f"{public_url(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes")
+            raise ResponseRejected(
+                f"{public_url(str(response.url))}: the body exceeds {BODY_BYTES_MAX} bytes"
+            )
     return bytes(parts)
 
 
@@ -246,10 +266,14 @@ def _value(params: HttpParams, response: httpx2.Response, body: bytes, text: str
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BodyInvalid(f"{params.method} {public_url(params.url)}: the body is not valid JSON: {error}") from None
+        raise BodyInvalid(
+            f"{params.method} {public_url(params.url)}: the body is not valid JSON: {error}"
+        ) from None
 
 
-def status_error(params: HttpParams, response: httpx2.Response, text: str) -> RetryableError | FatalError:
+def status_error(
+    params: HttpParams, response: httpx2.Response, text: str
+) -> RetryableError | FatalError:
     """Return the error of an unexpected status; retryable if another attempt may succeed."""
     status = response.status_code
     message = f"{params.method} {public_url(params.url)} returned {status} {response.reason_phrase}".rstrip()

@@ -144,7 +144,9 @@ class ChatReply:
             self.end_line()
 
 
-async def complete_chat(ctx: Context, chat: ChatParams, config: LlmConfig, allow_private: bool) -> dict[str, Any]:
+async def complete_chat(
+    ctx: Context, chat: ChatParams, config: LlmConfig, allow_private: bool
+) -> dict[str, Any]:
     """Request a completion and return the reply; set usage, model and latency in `ctx.meta`."""
     validator = None
     if chat.json_schema is not None:
@@ -159,7 +161,11 @@ async def complete_chat(ctx: Context, chat: ChatParams, config: LlmConfig, allow
     )
     exchange = ChatExchange(params, SecretRedactor(_header_secrets(headers)))
     reply = await exchange.run(ctx, shared_client(ctx, allow_private), chat.is_streamed)
-    output: dict[str, Any] = {"text": reply.text, "finish_reason": reply.finish_reason, "model": reply.model}
+    output: dict[str, Any] = {
+        "text": reply.text,
+        "finish_reason": reply.finish_reason,
+        "model": reply.model,
+    }
     if validator is not None:
         output["json"] = _parse_json(reply, validator)
     return output
@@ -182,8 +188,12 @@ class ChatExchange:
                 async with opened(client, build_request(client, self._params)) as response:
                     ctx.meta["status"] = response.status_code
                     if not response.is_success:
-                        raise self._status_error(response, body_text(response, await read_body(response)))
-                    if is_streamed and _EVENT_STREAM.match(response.headers.get("content-type", "")):
+                        raise self._status_error(
+                            response, body_text(response, await read_body(response))
+                        )
+                    if is_streamed and _EVENT_STREAM.match(
+                        response.headers.get("content-type", "")
+                    ):
                         await self._read_stream(response, reply)
                     else:
                         reply.add(self._decode(await read_body(response)))
@@ -218,7 +228,9 @@ class ChatExchange:
             completion = msgspec.json.decode(body, type=ChatCompletion)
         except (msgspec.DecodeError, RecursionError) as error:
             reason = self._redact(str(error))
-            raise BodyInvalid(f"{self._target}: the response is not a chat completion: {reason}") from None
+            raise BodyInvalid(
+                f"{self._target}: the response is not a chat completion: {reason}"
+            ) from None
         if completion.error is not None:
             raise self._error_in_body(completion.error)
         return completion
@@ -229,7 +241,9 @@ class ChatExchange:
             reason = _error_message(msgspec.json.decode(text)) or text
         except (msgspec.DecodeError, RecursionError):
             reason = text
-        message = f"{self._target} returned {response.status_code} {response.reason_phrase}".rstrip()
+        message = (
+            f"{self._target} returned {response.status_code} {response.reason_phrase}".rstrip()
+        )
         if reason := self._shorten(reason):
             message += f": {reason}"
         if response.has_redirect_location:
@@ -255,7 +269,9 @@ class ChatExchange:
 def _server_url(chat: ChatParams, config: LlmConfig) -> str:
     base_url = (chat.base_url or config.base_url or "").strip()
     if not base_url:
-        raise ParamsInvalid("base_url is missing; set it to a URL such as https://host/v1, or set llm.base_url")
+        raise ParamsInvalid(
+            "base_url is missing; set it to a URL such as https://host/v1, or set llm.base_url"
+        )
     return base_url
 
 
@@ -275,7 +291,9 @@ def _request_headers(chat: ChatParams, config: LlmConfig) -> dict[str, str]:
     if not key:
         return headers
     if not _KEY.fullmatch(key):
-        raise ParamsInvalid("invalid api_key: it contains characters that are not allowed in a header")
+        raise ParamsInvalid(
+            "invalid api_key: it contains characters that are not allowed in a header"
+        )
     return {**headers, "authorization": f"Bearer {key}"}
 
 
@@ -287,7 +305,11 @@ def _configured_key(chat: ChatParams, config: LlmConfig) -> str:
 
 
 def _header_secrets(headers: Mapping[str, str]) -> list[str]:
-    return [value.removeprefix("Bearer ") for name, value in headers.items() if _SECRET_HEADER.search(name)]
+    return [
+        value.removeprefix("Bearer ")
+        for name, value in headers.items()
+        if _SECRET_HEADER.search(name)
+    ]
 
 
 def _is_same_server(base_url: str, configured: str | None) -> bool:
@@ -301,7 +323,9 @@ def _is_same_server(base_url: str, configured: str | None) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-def _error_by_status(message: str, status: int, retry_after_seconds: float | None) -> RetryableError | FatalError:
+def _error_by_status(
+    message: str, status: int, retry_after_seconds: float | None
+) -> RetryableError | FatalError:
     if status == RATE_LIMITED_STATUS:
         return RateLimited(message, status=status, retry_after=retry_after_seconds)
     if is_retryable(status):
@@ -312,7 +336,12 @@ def _error_by_status(message: str, status: int, retry_after_seconds: float | Non
 def _error_message(body: object) -> str:
     """Return the message of an error, in one of the forms that servers use."""
     match body:
-        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)} | {"detail": str(text)}:
+        case (
+            {"error": {"message": str(text)}}
+            | {"error": str(text)}
+            | {"message": str(text)}
+            | {"detail": str(text)}
+        ):
             return text
         case _:
             return ""
@@ -326,7 +355,12 @@ def _parse_json(reply: ChatReply, validator: jsonschema_rs.Validator) -> Any:
         value = msgspec.json.decode(text)
         # Stops at the first error: a reply may have thousands.
         validator.validate(value)
-    except (msgspec.DecodeError, RecursionError, jsonschema_rs.ValidationError, ValueError) as error:
+    except (
+        msgspec.DecodeError,
+        RecursionError,
+        jsonschema_rs.ValidationError,
+        ValueError,
+    ) as error:
         raise _reply_invalid(reply, error) from None
     return value
 
@@ -352,10 +386,14 @@ def _validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
             dict(schema),
             offline=True,
             validate_formats=False,
-            pattern_options=jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES_MAX, dfa_size_limit=REGEX_BYTES_MAX),
+            pattern_options=jsonschema_rs.RegexOptions(
+                size_limit=REGEX_BYTES_MAX, dfa_size_limit=REGEX_BYTES_MAX
+            ),
         )
     except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise ParamsInvalid(f"json_schema is not a valid JSON Schema: {_first_line(error)}") from None
+        raise ParamsInvalid(
+            f"json_schema is not a valid JSON Schema: {_first_line(error)}"
+        ) from None
 
 
 def _first_line(error: object) -> str:

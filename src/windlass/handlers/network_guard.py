@@ -23,12 +23,21 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 # Addresses where clouds provide credentials; some lie in public or private ranges.
 METADATA = frozenset(
     ipaddress.ip_address(text)
-    for text in ("169.254.169.254", "169.254.170.2", "100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254")
+    for text in (
+        "169.254.169.254",
+        "169.254.170.2",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+    )
 )
 # An IPv6 address in this network stands for the IPv4 address in its last 32 bits.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 # Obsolete forms of IPv6 addresses that contain an IPv4 address.
-_IPV4_IN_IPV6 = tuple(map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16")))
+_IPV4_IN_IPV6 = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "64:ff9b:1::/48", "2001::/32", "2002::/16"))
+)
 _THIS_NETWORK = ipaddress.IPv4Network("0.0.0.0/8")
 _ERRORS: tuple[tuple[type[Exception], type[httpx2.TransportError]], ...] = (
     (httpcore2.ConnectTimeout, httpx2.ConnectTimeout),
@@ -98,7 +107,9 @@ def _is_private(address: Address) -> bool:
     return not address.is_global
 
 
-def _is_in(address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+def _is_in(
+    address: Address, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]
+) -> bool:
     return any(address in network for network in networks)
 
 
@@ -146,11 +157,17 @@ class GuardedBackend(httpcore2.AsyncNetworkBackend):
     async def _resolve(self, host: str, port: int) -> list[Address]:
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
-                found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                found = await asyncio.get_running_loop().getaddrinfo(
+                    host, port, type=socket.SOCK_STREAM
+                )
         except TimeoutError:
-            raise httpcore2.ConnectTimeout(f"host name not resolved within {RESOLVE_SECONDS:g} s: {host!r}") from None
+            raise httpcore2.ConnectTimeout(
+                f"host name not resolved within {RESOLVE_SECONDS:g} s: {host!r}"
+            ) from None
         except (OSError, UnicodeError) as error:
-            raise httpcore2.ConnectError(f"host name cannot be resolved: {host!r}: {error}") from error
+            raise httpcore2.ConnectError(
+                f"host name cannot be resolved: {host!r}: {error}"
+            ) from error
         addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
         for address in addresses:
             if (reason := refusal(address, self._allow_private)) is not None:
@@ -177,7 +194,9 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         url = request.url
         outgoing = httpcore2.Request(
             method=request.method,
-            url=httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            url=httpcore2.URL(
+                scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path
+            ),
             headers=request.headers.raw,
             content=cast("httpx2.AsyncByteStream", request.stream),
             extensions=request.extensions,

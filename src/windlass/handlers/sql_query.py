@@ -24,7 +24,9 @@ PAGE_ROWS = 500
 # Params that both SQL handlers take.
 Connection = Annotated[
     str | None,
-    Meta(description="name of a connection in the settings (`connections.NAME`); optional if there is only one"),
+    Meta(
+        description="name of a connection in the settings (`connections.NAME`); optional if there is only one"
+    ),
 ]
 Query = Annotated[str | None, Meta(description="the query; required, unless given as `sql`")]
 Sql = Annotated[str | None, Meta(description="another name for `query`")]
@@ -70,7 +72,9 @@ def query_text(query: str | None, sql: str | None) -> str:
     else:
         raise ParamsInvalid("use exactly one of 'query' and 'sql', which mean the same")
     if not text.strip() or len(text) > QUERY_CHARS_MAX:
-        raise ParamsInvalid(f"a query must have 1 to {QUERY_CHARS_MAX} characters; pass values in 'params'")
+        raise ParamsInvalid(
+            f"a query must have 1 to {QUERY_CHARS_MAX} characters; pass values in 'params'"
+        )
     return text
 
 
@@ -89,13 +93,17 @@ def positional(sql: str, params: Mapping[str, object]) -> tuple[str, list[object
     text = _TOKENS.sub(number, sql)
     for name in params:
         if name not in numbers:
-            raise ParamsInvalid(f"unused param: {name!r}; use :{name} in the query or remove it from 'params'")
+            raise ParamsInvalid(
+                f"unused param: {name!r}; use :{name} in the query or remove it from 'params'"
+            )
     return text, [params[name] for name in numbers]
 
 
 def unknown_param(name: str, known: Sequence[str]) -> ParamsInvalid:
     """Return the error of a query that uses a name without a value."""
-    return ParamsInvalid(f"the query uses :{name}, which is not in 'params'; {available(name, known)}")
+    return ParamsInvalid(
+        f"the query uses :{name}, which is not in 'params'; {available(name, known)}"
+    )
 
 
 class ResultRows:
@@ -105,7 +113,9 @@ class ResultRows:
         seen: set[str] = set()
         for name in names:
             if name in seen:
-                raise ParamsInvalid(f"duplicate column in the result: {name!r}; rename one of them with 'as'")
+                raise ParamsInvalid(
+                    f"duplicate column in the result: {name!r}; rename one of them with 'as'"
+                )
             seen.add(name)
         self._names = tuple(names)
         self._rows_max = rows_max
@@ -127,7 +137,9 @@ class ResultRows:
         row = msgspec.json.encode(dict(zip(self._names, map(to_json, values), strict=True)))
         self._bytes += len(row)
         if self._bytes > RESULT_BYTES_MAX:
-            raise ResultTooLarge(f"result too large: more than {RESULT_BYTES_MAX} bytes; select less")
+            raise ResultTooLarge(
+                f"result too large: more than {RESULT_BYTES_MAX} bytes; select less"
+            )
         self._rows.append(row)
 
     def output(self) -> dict[str, Any]:

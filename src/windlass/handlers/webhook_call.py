@@ -9,7 +9,13 @@ import httpx2
 import msgspec
 
 from windlass.connections.secrets import Secrets
-from windlass.core.errors import FatalError, ParamsInvalid, RetryableError, SignatureInvalid, WindlassError
+from windlass.core.errors import (
+    FatalError,
+    ParamsInvalid,
+    RetryableError,
+    SignatureInvalid,
+    WindlassError,
+)
 from windlass.core.instants import MICROSECONDS
 from windlass.core.redaction import public_url
 from windlass.core.webhooks import (
@@ -77,7 +83,9 @@ async def deliver_webhook(ctx: Context, message: WebhookMessage, config: Handler
 
 def _signed(message: WebhookMessage, secrets: Secrets, timestamp: int) -> HttpParams:
     if not message.id.isascii() or not 0 < len(message.id) <= ID_CHARS_MAX:
-        raise ParamsInvalid(f"invalid id: {message.id[:50]!r}; use 1 to {ID_CHARS_MAX} ASCII characters")
+        raise ParamsInvalid(
+            f"invalid id: {message.id[:50]!r}; use 1 to {ID_CHARS_MAX} ASCII characters"
+        )
     payload = message.payload
     if payload is None:
         sent_at = datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
@@ -88,7 +96,9 @@ def _signed(message: WebhookMessage, secrets: Secrets, timestamp: int) -> HttpPa
     headers[ID_HEADER] = message.id
     headers[TIMESTAMP_HEADER] = str(timestamp)
     if message.secret is not None:
-        headers[SIGNATURE_HEADER] = signature(_key(message.secret, secrets), message.id, timestamp, body)
+        headers[SIGNATURE_HEADER] = signature(
+            _key(message.secret, secrets), message.id, timestamp, body
+        )
     return HttpParams(
         url=message.url,
         method="POST",
@@ -112,7 +122,9 @@ async def _send(client: httpx2.AsyncClient, params: HttpParams) -> tuple[httpx2.
             return await send_once(client, params)
     except TimeoutError:
         url = public_url(params.url)
-        raise ResponseTimeout(f"POST {url}: no response within {params.timeout_seconds:g} s") from None
+        raise ResponseTimeout(
+            f"POST {url}: no response within {params.timeout_seconds:g} s"
+        ) from None
 
 
 def _response_value(body: bytes, text: str) -> Any:

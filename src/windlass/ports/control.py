@@ -88,7 +88,9 @@ class JobControl(Protocol):
         """Store jobs in one transaction and start them. Raises as `submit`; an invalid request stores nothing."""
         ...
 
-    async def submit_each(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult | WindlassError]:
+    async def submit_each(
+        self, requests: Sequence[SubmitRequest]
+    ) -> Sequence[SubmitResult | WindlassError]:
         """Store the jobs of valid requests in one transaction; return a result or an error for each request."""
         ...
 

@@ -66,13 +66,17 @@ def handler(
     """
     for each in (name, *aliases):
         if not NAME_PATTERN.fullmatch(each):
-            rule = "use a letter followed by letters, digits, '_', '-' or '.', at most 100 characters"
+            rule = (
+                "use a letter followed by letters, digits, '_', '-' or '.', at most 100 characters"
+            )
             raise HandlerInvalid(f"invalid handler name: {each!r}; {rule}")
 
     def declare(function: Function) -> Function:
         signature = read_signature(name, function)
         if params is not None:
-            signature = replace(signature, params=_struct_params(params), rest=None, takes_rest=False)
+            signature = replace(
+                signature, params=_struct_params(params), rest=None, takes_rest=False
+            )
         declaration = Handler(
             name=name,
             call=function,
@@ -129,9 +133,13 @@ def collect(module: ModuleType) -> dict[str, Handler]:
 def read_signature(name: str, function: Callable[..., Any]) -> Signature:
     """Read what the function takes; raise HandlerInvalid where a JSON object cannot supply it."""
     if not inspect.isfunction(function):
-        raise HandlerInvalid(f"handler {name!r} is not a function: {function!r}; declare a plain def or async def")
+        raise HandlerInvalid(
+            f"handler {name!r} is not a function: {function!r}; declare a plain def or async def"
+        )
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise HandlerInvalid(f"handler {name!r} is a generator; return one JSON value, for example a list")
+        raise HandlerInvalid(
+            f"handler {name!r} is a generator; return one JSON value, for example a list"
+        )
     hints = _hints(name, function)
     parameters = list(inspect.signature(function).parameters.values())
     takes_context = bool(parameters) and _is_context(parameters[0], hints)
@@ -154,7 +162,9 @@ def read_signature(name: str, function: Callable[..., Any]) -> Signature:
         default = UNSET if parameter.default is parameter.empty else parameter.default
         params.append(HandlerParam(parameter.name, hint, default, _description(hint)))
     if len(params) > PARAMS_MAX:
-        raise HandlerInvalid(f"handler {name!r} has {len(params)} params; at most {PARAMS_MAX}, take a dict instead")
+        raise HandlerInvalid(
+            f"handler {name!r} has {len(params)} params; at most {PARAMS_MAX}, take a dict instead"
+        )
     return Signature(tuple(params), takes_context, rest, takes_rest, tuple(injected))
 
 
@@ -198,7 +208,9 @@ def check_for(signature: Signature) -> Check:
             found = decode(params)
         except (msgspec.DecodeError, RecursionError) as error:
             raise ParamsInvalid(_explain(error, names)) from None
-        arguments = {param: value for param, field in pairs if (value := getattr(found, field)) is not UNSET}
+        arguments = {
+            param: value for param, field in pairs if (value := getattr(found, field)) is not UNSET
+        }
         if signature.takes_rest:
             return {**decode_all(params, names), **arguments}
         return arguments
@@ -268,7 +280,9 @@ def _is_context(parameter: inspect.Parameter, hints: dict[str, Any]) -> bool:
 
 def _reject_unusable(name: str, parameter: inspect.Parameter, hints: dict[str, Any]) -> None:
     if hints.get(parameter.name) is Context:
-        raise HandlerInvalid(f"handler {name!r}: the Context must be the first parameter, not {parameter.name!r}")
+        raise HandlerInvalid(
+            f"handler {name!r}: the Context must be the first parameter, not {parameter.name!r}"
+        )
     reason = _UNUSABLE_KINDS.get(parameter.kind)
     if reason is not None:
         raise HandlerInvalid(f"handler {name!r}: {reason.format(parameter.name)}")
@@ -281,7 +295,9 @@ def _reject_unreadable_type(name: str, param: str, hint: Any) -> None:
         shape = msgspec.defstruct("Probe", [("probe", hint | UnsetType, UNSET)])
         infos: list[object] = list(multi_type_info([shape]))
     except (TypeError, NameError) as error:
-        raise HandlerInvalid(f"handler {name!r}: the type of {param!r} cannot be read ({error}); {advice}") from None
+        raise HandlerInvalid(
+            f"handler {name!r}: the type of {param!r} cannot be read ({error}); {advice}"
+        ) from None
     seen: set[int] = set()
     while infos:
         info = infos.pop()
@@ -289,7 +305,9 @@ def _reject_unreadable_type(name: str, param: str, hint: Any) -> None:
             continue
         seen.add(id(info))
         if isinstance(info, CustomType):
-            raise HandlerInvalid(f"handler {name!r}: the type of {param!r}, {info.cls!r}, is not a JSON type; {advice}")
+            raise HandlerInvalid(
+                f"handler {name!r}: the type of {param!r}, {info.cls!r}, is not a JSON type; {advice}"
+            )
         for attribute in getattr(info, "__struct_fields__", ()):
             value: object = getattr(info, attribute)
             parts = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)

@@ -18,7 +18,9 @@ PARAMS_OUTPUTS_MAX = 4
 CONCURRENT_FETCHES_MAX = 8
 
 
-async def fetch_params(store: Artifacts, task: Task, *, output_bytes_max: int, seconds_max: float) -> bytes | Failed:
+async def fetch_params(
+    store: Artifacts, task: Task, *, output_bytes_max: int, seconds_max: float
+) -> bytes | Failed:
     """Return the params with the values of their artifacts, or the outcome of a task whose params cannot be read."""
     bytes_max = PARAMS_OUTPUTS_MAX * output_bytes_max
     try:
@@ -31,7 +33,9 @@ async def fetch_params(store: Artifacts, task: Task, *, output_bytes_max: int, s
         message = f"artifacts of the params could not be read: no response within {seconds_max:g} s"
         return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
     except StoreUnavailable as error:
-        return Failed(TaskError(ARTIFACTS_UNAVAILABLE, f"artifacts of the params could not be read: {error}"))
+        return Failed(
+            TaskError(ARTIFACTS_UNAVAILABLE, f"artifacts of the params could not be read: {error}")
+        )
     params = None
     if bodies is not None:
         params = resolve_params(task.params, bodies, bytes_max)
@@ -44,7 +48,9 @@ async def fetch_params(store: Artifacts, task: Task, *, output_bytes_max: int, s
     return params
 
 
-async def _fetch_all(store: Artifacts, keys: Sequence[str], bytes_max: int) -> dict[str, bytes] | None:
+async def _fetch_all(
+    store: Artifacts, keys: Sequence[str], bytes_max: int
+) -> dict[str, bytes] | None:
     """Return the values by key; None if they are too large together."""
     bodies: dict[str, bytes] = {}
     left = bytes_max

@@ -82,14 +82,22 @@ class FileSink:
     def _write(self, spec: SinkSpec, output: Raw, identity: str) -> SinkReceipt:
         options = options_of(spec.options, FileOptions)
         encode = _format(options)
-        source = RowSource(rows=options.rows, path=spec.path, column=options.column, json_column=options.json_column)
+        source = RowSource(
+            rows=options.rows,
+            path=spec.path,
+            column=options.column,
+            json_column=options.json_column,
+        )
         rows = rows_of(output, source)
         path = self._folder.resolve(options.path)
         run_key = spec.run_key or identity
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path) as lock:
-                if options.mode == "replace" and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode():
+                if (
+                    options.mode == "replace"
+                    and os.pread(lock, RUN_KEY_BYTES_MAX, 0) != run_key.encode()
+                ):
                     _write_file(path, encode(rows, None))
                     _store_run_key(lock, run_key)
                 elif rows:

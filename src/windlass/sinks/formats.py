@@ -71,9 +71,13 @@ def parquet_file(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
         table = arrow.table({name: [row.get(name) for row in rows] for name in _column_names(rows)})
         if existing is not None:
             _reject_large(existing)
-            table = arrow.concat_tables([parquet.read_table(existing), table], promote_options="permissive")
+            table = arrow.concat_tables(
+                [parquet.read_table(existing), table], promote_options="permissive"
+            )
     except (arrow.ArrowException, OverflowError) as error:
-        raise RowsRefused(f"the rows do not fit into one Parquet table: {error}; write jsonl instead") from None
+        raise RowsRefused(
+            f"the rows do not fit into one Parquet table: {error}; write jsonl instead"
+        ) from None
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
     return FileUpdate(sink.getvalue().to_pybytes(), True)
@@ -94,7 +98,9 @@ def _reject_unknown_columns(rows: Sequence[Row], header: Sequence[str], path: Pa
     for name in _column_names(rows):
         if name not in known:
             hint = available(name, header)
-            raise RowsRefused(f"unknown column in {path.name}: {name!r}; {hint}; write jsonl, or replace the file")
+            raise RowsRefused(
+                f"unknown column in {path.name}: {name!r}; {hint}; write jsonl, or replace the file"
+            )
 
 
 def _reject_large(path: Path) -> None:

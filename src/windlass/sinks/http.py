@@ -8,7 +8,15 @@ from windlass.core.changes import SinkSpec
 from windlass.core.durations import DURATION_RULE, parse_duration
 from windlass.ports.sender import OutgoingRequest, Sender
 from windlass.ports.sink import SinkReceipt
-from windlass.sinks.rows import OptionsInvalid, RowSource, as_list, json_text, options_of, parse_output, value_at
+from windlass.sinks.rows import (
+    OptionsInvalid,
+    RowSource,
+    as_list,
+    json_text,
+    options_of,
+    parse_output,
+    value_at,
+)
 
 TIMEOUT_SECONDS = 30.0
 TIMEOUT_SECONDS_MAX = 3_600.0
@@ -36,7 +44,11 @@ class HttpSink:
         options = options_of(spec.options, HttpSinkOptions)
         source = RowSource(rows=options.rows, path=spec.path)
         body, count = await parse_output(output, lambda: _body(output, source))
-        headers = {name: value for name, value in options.headers.items() if name.lower() != IDEMPOTENCY_HEADER.lower()}
+        headers = {
+            name: value
+            for name, value in options.headers.items()
+            if name.lower() != IDEMPOTENCY_HEADER.lower()
+        }
         headers[IDEMPOTENCY_HEADER] = identity
         request = OutgoingRequest(
             method=options.method,
@@ -63,5 +75,7 @@ def _seconds(timeout: float | str) -> float:
     if seconds is None:
         raise OptionsInvalid(f"invalid timeout: {timeout!r}; {DURATION_RULE}")
     if not 0 < seconds <= TIMEOUT_SECONDS_MAX:
-        raise OptionsInvalid(f"timeout out of range: {timeout!r}; must be above 0 and at most an hour")
+        raise OptionsInvalid(
+            f"timeout out of range: {timeout!r}; must be above 0 and at most an hour"
+        )
     return seconds

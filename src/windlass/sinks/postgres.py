@@ -83,7 +83,9 @@ class PostgresSink:
         """Write the rows, unless this identity has written them before."""
         write = await prepare_write(spec, output, identity)
         if write.options.database is not None:
-            raise OptionsInvalid("'database' is an option of the sqlite sink; write connection: NAME")
+            raise OptionsInvalid(
+                "'database' is an option of the sqlite sink; write connection: NAME"
+            )
         database = self._connections.postgres(write.options.connection)
         try:
             return await self._write(database, write)
@@ -129,11 +131,15 @@ class PostgresSink:
                     if is_claimed:
                         await _write_all(session, write, columns)
             if not is_claimed:
-                rows = await session.fetchval(f"select rows from {EFFECTS} where identity = $1", write.identity)
+                rows = await session.fetchval(
+                    f"select rows from {EFFECTS} where identity = $1", write.identity
+                )
                 return SinkReceipt(rows or 0, skipped=True)
         return SinkReceipt(write.count)
 
-    async def _columns_of(self, session: "PostgresConnection", database: str, write: TableWrite) -> Columns:
+    async def _columns_of(
+        self, session: "PostgresConnection", database: str, write: TableWrite
+    ) -> Columns:
         known = self._columns.get((database, write.table))
         if known is None:
             found = await session.fetch(_COLUMNS, write.table)
@@ -154,23 +160,31 @@ async def _create_effects(session: "PostgresConnection") -> None:
         await session.execute(_CREATE_EFFECTS)
 
 
-async def _raise_table_unknown(session: "PostgresConnection", database: str, write: TableWrite) -> None:
+async def _raise_table_unknown(
+    session: "PostgresConnection", database: str, write: TableWrite
+) -> None:
     tables = [row["relname"] for row in await session.fetch(_TABLES, TABLES_COMPARED_MAX)]
     raise TableUnknown(database, write.options.table, nearest(write.names[-1], tables))
 
 
 async def _write_all(session: "PostgresConnection", write: TableWrite, columns: Columns) -> None:
-    if write.options.mode == "replace" and await session.fetchval(_CLAIM, write.replace_identity, write.run_key, 0):
+    if write.options.mode == "replace" and await session.fetchval(
+        _CLAIM, write.replace_identity, write.run_key, 0
+    ):
         await session.execute(f"delete from {write.table}")
     for batch in write.batches:
         await session.execute(_statement(write, batch, columns), _payload(write, batch, columns))
 
 
-def _statement(write: TableWrite, batch: RowBatch, columns: Columns, payload: str = "$1", condition: str = "") -> str:
+def _statement(
+    write: TableWrite, batch: RowBatch, columns: Columns, payload: str = "$1", condition: str = ""
+) -> str:
     """Return the statement; the server converts each value to its column's type."""
     names = ", ".join(map(quoted, batch.columns))
     types = ", ".join(f"{quoted(name)} {columns[name]}" for name in batch.columns)
-    rows = f"select {names} from json_to_recordset({payload}::text::json) as given({types}){condition}"
+    rows = (
+        f"select {names} from json_to_recordset({payload}::text::json) as given({types}){condition}"
+    )
     return f"{insert_into(write, batch.columns)} {rows}{on_conflict(write, batch.columns)}"
 
 

@@ -49,7 +49,9 @@ def options_of(encoded: bytes, shape: type[Options]) -> Options:
     try:
         given = msgspec.json.decode(encoded, type=dict[str, Any])
         # A template that renders to null counts as an absent option.
-        return msgspec.convert({name: value for name, value in given.items() if value is not None}, shape)
+        return msgspec.convert(
+            {name: value for name, value in given.items() if value is not None}, shape
+        )
     except msgspec.ValidationError as error:
         raise OptionsInvalid(f"invalid sink options: {problem_of(error, shape)}") from None
 
@@ -83,7 +85,9 @@ def rows_of(output: Raw, source: RowSource) -> list[Row]:
         return []
     items = as_list(value)
     if len(items) > ROWS_MAX:
-        raise RowsRefused(f"too many rows: {len(items)}, at most {ROWS_MAX}; write them in pages, or loop in chunks")
+        raise RowsRefused(
+            f"too many rows: {len(items)}, at most {ROWS_MAX}; write them in pages, or loop in chunks"
+        )
     rows = [_row(item, source) for item in items]
     for row in rows:
         if len(row) > COLUMNS_MAX:
@@ -122,7 +126,11 @@ def _step(value: object, step: str, path: str) -> object:
     if is_list(value) and step.isascii() and step.isdigit() and int(step) < len(value):
         return value[int(step)]
     if not is_mapping(value):
-        raise RowsRefused(f"no rows at {path!r} in the output: {step!r} is looked up in {kind_of(value)}")
+        raise RowsRefused(
+            f"no rows at {path!r} in the output: {step!r} is looked up in {kind_of(value)}"
+        )
     if step not in value:
-        raise RowsRefused(f"no rows at {path!r} in the output: {step!r} does not exist; {available(step, list(value))}")
+        raise RowsRefused(
+            f"no rows at {path!r} in the output: {step!r} does not exist; {available(step, list(value))}"
+        )
     return value[step]

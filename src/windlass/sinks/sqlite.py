@@ -78,17 +78,23 @@ def _use_wal(connection: SqliteConnection) -> bool:
 def _write(connection: SqliteConnection, database: str, write: TableWrite) -> SinkReceipt:
     connection.execute(_CREATE_EFFECTS)
     if not _claimed(connection, write.identity, write.run_key, write.count):
-        row = connection.execute(f"select rows from {EFFECTS} where identity = ?", (write.identity,)).fetchone()
+        row = connection.execute(
+            f"select rows from {EFFECTS} where identity = ?", (write.identity,)
+        ).fetchone()
         # The row exists, because the claim met it in the same transaction.
         (count,) = row or (0,)
         return SinkReceipt(count, skipped=True)
     reject_unknown_columns(write, _columns(connection, database, write))
-    if write.options.mode == "replace" and _claimed(connection, write.replace_identity, write.run_key, 0):
+    if write.options.mode == "replace" and _claimed(
+        connection, write.replace_identity, write.run_key, 0
+    ):
         connection.execute(f"delete from {write.table}")
     for batch in write.batches:
         marks = ", ".join("?" * len(batch.columns))
         statement = f"{insert_into(write, batch.columns)} values ({marks}){on_conflict(write, batch.columns)}"
-        connection.executemany(statement, [_values(row, batch, write.options.json_column) for row in batch.rows])
+        connection.executemany(
+            statement, [_values(row, batch, write.options.json_column) for row in batch.rows]
+        )
     return SinkReceipt(write.count)
 
 

@@ -10,7 +10,15 @@ from msgspec import Meta, Raw, Struct
 from windlass.core.changes import SinkSpec
 from windlass.core.errors import FatalError
 from windlass.core.templates.json_values import available
-from windlass.sinks.rows import OptionsInvalid, Row, RowSource, RowsRefused, options_of, parse_output, rows_of
+from windlass.sinks.rows import (
+    OptionsInvalid,
+    Row,
+    RowSource,
+    RowsRefused,
+    options_of,
+    parse_output,
+    rows_of,
+)
 
 # Different sets of columns in the rows of one write; each needs its own statement.
 BATCHES_MAX = 1_000
@@ -93,7 +101,9 @@ def read_write(spec: SinkSpec, output: Raw, identity: str) -> TableWrite:
     """Prepare a write by reading the whole output."""
     options = options_of(spec.options, TableOptions)
     key = _key(options)
-    source = RowSource(rows=options.rows, path=spec.path, column=options.column, json_column=options.json_column)
+    source = RowSource(
+        rows=options.rows, path=spec.path, column=options.column, json_column=options.json_column
+    )
     rows = rows_of(output, source)
     if options.mode == "upsert":
         rows = _merge_rows(rows, key)
@@ -126,7 +136,9 @@ def on_conflict(write: TableWrite, columns: Sequence[str]) -> str:
     """Return the end of the statement: what happens to a row whose key exists."""
     if write.options.mode != "upsert":
         return ""
-    updates = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in write.key)
+    updates = ", ".join(
+        f"{quoted(name)} = excluded.{quoted(name)}" for name in columns if name not in write.key
+    )
     action = "do nothing"
     if updates:
         action = f"do update set {updates}"
@@ -153,7 +165,9 @@ def _names(options: TableOptions) -> tuple[str, ...]:
         shown = ".".join(parts)[:100]
         raise OptionsInvalid(f"invalid table name: {shown!r}; write table or schema.table; {_RULE}")
     if parts[-1] == EFFECTS:
-        raise OptionsInvalid(f"table not allowed: {EFFECTS} is used by the sinks themselves; use another")
+        raise OptionsInvalid(
+            f"table not allowed: {EFFECTS} is used by the sinks themselves; use another"
+        )
     return tuple(parts)
 
 
@@ -174,7 +188,9 @@ def _merge_rows(rows: list[Row], key: tuple[str, ...]) -> list[Row]:
     for number, row in enumerate(rows):
         missing = [name for name in key if row.get(name) is None]
         if missing:
-            raise RowsRefused(f"row {number} has no value for {missing[0]!r}, a key column of the upsert")
+            raise RowsRefused(
+                f"row {number} has no value for {missing[0]!r}, a key column of the upsert"
+            )
         identity = msgspec.json.encode([row[name] for name in key])
         found[identity] = {**found.get(identity, {}), **row}
     # Writers that lock rows in the same order do not deadlock.

@@ -15,7 +15,9 @@ from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinit
 from windlass.spec.reading.gc_pause import gc_paused
 
 # Container labels name the workflow and the slot; of the job, a worker only knows the id.
-ORIGIN = {"origin": {"workflow_id": "{{ job.workflow_id }}", "scheduled_at": "{{ job.scheduled_at }}"}}
+ORIGIN = {
+    "origin": {"workflow_id": "{{ job.workflow_id }}", "scheduled_at": "{{ job.scheduled_at }}"}
+}
 
 
 @gc_paused()
@@ -75,7 +77,9 @@ def _with_origin(params: Template | None) -> Template | None:
 
 def run_rules(definition: Definition) -> RunRules | None:
     """Return the rules for the workflow's runs; None when its jobs are not runs."""
-    if not any((definition.schedule, definition.constraints, definition.run_retry, definition.actions)):
+    if not any(
+        (definition.schedule, definition.constraints, definition.run_retry, definition.actions)
+    ):
         return None
     schedule = None
     if definition.schedule is not None:

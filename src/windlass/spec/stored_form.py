@@ -11,7 +11,12 @@ from msgspec import Raw, Struct
 from windlass.core.plan import LoopPlan, NodeKind, RetryOnError, RetryOnSuccess, SinkPlan
 from windlass.core.runs.rules import Action, Constraints, RunRetry
 from windlass.core.templates.template import Template, compile_template
-from windlass.spec.definition import Definition, IncomingHookDefinition, NodeDefinition, ScheduleDefinition
+from windlass.spec.definition import (
+    Definition,
+    IncomingHookDefinition,
+    NodeDefinition,
+    ScheduleDefinition,
+)
 from windlass.spec.reading.gc_pause import gc_paused
 
 # Increased when the stored form changes in a way that older engines cannot read.
@@ -36,7 +41,9 @@ _TEMPLATES = ("params", "when", "while", "next_call", "collection", "options")
 @gc_paused()
 def definition_json(definition: Definition) -> Raw:
     """Encode a definition. The bytes do not depend on how the document was written."""
-    return Raw(msgspec.json.encode({"format": FORMAT, **_fields(definition)}, order="deterministic"))
+    return Raw(
+        msgspec.json.encode({"format": FORMAT, **_fields(definition)}, order="deterministic")
+    )
 
 
 def digest(raw: Raw) -> str:

@@ -103,7 +103,9 @@ def build_definition(
         actual = kind_of(tree)
         if tree is None:
             actual = "an empty document"
-        findings.add((), f"a workflow must be an object: {actual}", "write workflow_id: … and nodes: …")
+        findings.add(
+            (), f"a workflow must be an object: {actual}", "write workflow_id: … and nodes: …"
+        )
         return None
     workflow = _read_workflow(findings, tree)
     try:
@@ -129,7 +131,9 @@ def _read_workflow(findings: Findings, tree: Mapping[str, object]) -> dict[str, 
     return workflow
 
 
-def _check_schedule(findings: Findings, schedule: ScheduleDefinition, input_schema: dict[str, Any] | None) -> None:
+def _check_schedule(
+    findings: Findings, schedule: ScheduleDefinition, input_schema: dict[str, Any] | None
+) -> None:
     """Check the input of scheduled jobs. It may be missing: such a workflow can still be started with an input."""
     try:
         check_input(encode_schema(input_schema), schedule.input)
@@ -141,10 +145,16 @@ def _check_schedule(findings: Findings, schedule: ScheduleDefinition, input_sche
             message = f"invalid input of the schedule: {problem.message}"
             if problem.path:
                 message += f" (at {problem.path})"
-            record(("schedule", "input"), message, "write it under schedule, as in input: {name: value}")
+            record(
+                ("schedule", "input"),
+                message,
+                "write it under schedule, as in input: {name: value}",
+            )
 
 
-def _read_nodes(findings: Findings, tree: Mapping[str, object], defaults: Mapping[str, Any]) -> list[ReadNode]:
+def _read_nodes(
+    findings: Findings, tree: Mapping[str, object], defaults: Mapping[str, Any]
+) -> list[ReadNode]:
     """Return the nodes, ordered by id."""
     raw_nodes: list[RawNode] = sorted(read_raw_nodes(findings, tree), key=attrgetter("id"))
     nodes: list[ReadNode] = []
@@ -176,7 +186,12 @@ def _define_nodes(
     check_reachability(findings, nodes, graph)
     for name in sorted(RESERVED & index.keys()):
         message = f"reserved name: templates cannot read the node '{name}' by its name alone"
-        findings.warn(nodes[index[name]].raw.path, message, f"write nodes['{name}'], or rename it", at_key=True)
+        findings.warn(
+            nodes[index[name]].raw.path,
+            message,
+            f"write nodes['{name}'], or rename it",
+            at_key=True,
+        )
     check_references(findings, nodes, index, graph, input_schema)
     findings.stop_if_more_than(0)
     ids = list(index)
@@ -187,7 +202,9 @@ def _define_nodes(
     return definitions
 
 
-def _check_handlers(findings: Findings, nodes: Sequence[ReadNode], handlers: Collection[str], strict: bool) -> None:
+def _check_handlers(
+    findings: Findings, nodes: Sequence[ReadNode], handlers: Collection[str], strict: bool
+) -> None:
     known = sorted(handlers)
     record = findings.warn
     if strict:
@@ -196,5 +213,9 @@ def _check_handlers(findings: Findings, nodes: Sequence[ReadNode], handlers: Col
         handler = node.values.get("handler")
         if handler is None or handler in handlers:
             continue
-        hint = findings.suggest(handler, known, "import its module with --import, or start a worker that has it")
-        record((*node.raw.path, node.raw.spelling("handler")), f"unknown handler: '{handler}'", hint)
+        hint = findings.suggest(
+            handler, known, "import its module with --import, or start a worker that has it"
+        )
+        record(
+            (*node.raw.path, node.raw.spelling("handler")), f"unknown handler: '{handler}'", hint
+        )

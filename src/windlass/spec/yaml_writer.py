@@ -39,7 +39,9 @@ def definition_text(stored: Raw) -> str:
     return "".join(_lines(document, ""))
 
 
-def _convert(fields: Mapping[str, Any], converters: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
+def _convert(
+    fields: Mapping[str, Any], converters: Mapping[str, Callable[[Any], Any]]
+) -> dict[str, Any]:
     """Return the fields as authors write them: sections by their converters, numbers without needless fractions."""
     return {name: converters.get(name, _shorten)(value) for name, value in fields.items()}
 

@@ -69,7 +69,9 @@ class Columns(Generic[RowStruct]):
         self._fields: Callable[[RowStruct], tuple[Any, ...]] = structs.astuple
         if without:
             self._fields = attrgetter(*self.names)
-        self._raw_places = [place for place, column in enumerate(self.columns) if column.value_type is Raw]
+        self._raw_places = [
+            place for place, column in enumerate(self.columns) if column.value_type is Raw
+        ]
         self._encoders: list[tuple[int, Convert]] = []
         self._decoders: list[tuple[int, Convert]] = []
         for place, column in enumerate(self.columns):

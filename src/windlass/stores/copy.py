@@ -124,7 +124,9 @@ def _open_source(path: str, now: int) -> Connection:
     return connection
 
 
-async def _copy(source: Connection, session: Session, url: str, shards: int) -> Sequence[CopiedTable]:
+async def _copy(
+    source: Connection, session: Session, url: str, shards: int
+) -> Sequence[CopiedTable]:
     async with session.transaction():
         await _require_empty(session, url)
         copied = [await _copy_table(source, session, name, shards) for name in TABLES]
@@ -138,14 +140,20 @@ async def _copy(source: Connection, session: Session, url: str, shards: int) -> 
 async def _require_empty(session: Session, url: str) -> None:
     """Lock the target against other writers. RequestRefused unless it is empty and no engine uses it."""
     await session.execute(f"lock table {', '.join(TABLES)} in share row exclusive mode")
-    full = [name for name in TABLES if await session.fetchval(f"select exists (select from {name})")]
+    full = [
+        name for name in TABLES if await session.fetchval(f"select exists (select from {name})")
+    ]
     if full:
         raise RequestRefused(
             f"the database {redact_url(url)} is not empty: it has rows in {', '.join(full)}; copy into a new one"
         )
-    if engines := await session.fetch("select owner from engines where expires_at > now() order by owner"):
+    if engines := await session.fetch(
+        "select owner from engines where expires_at > now() order by owner"
+    ):
         names = ", ".join(row[0] for row in engines)
-        raise RequestRefused(f"engines use the database {redact_url(url)}: {names}; stop them first")
+        raise RequestRefused(
+            f"engines use the database {redact_url(url)}: {names}; stop them first"
+        )
 
 
 async def _copy_table(source: Connection, session: Session, name: str, shards: int) -> CopiedTable:
@@ -219,7 +227,8 @@ def _text(value: object) -> str | None:
 
 def _checksum_query(name: str) -> str:
     parts = " || ".join(
-        f"coalesce(char_length(\"{column}\"::text) || ':' || \"{column}\"::text, '-')" for column in TABLES[name]
+        f"coalesce(char_length(\"{column}\"::text) || ':' || \"{column}\"::text, '-')"
+        for column in TABLES[name]
     )
     digits = SUM_BITS // 4
     hashed = f"('x' || left(encode(sha256(convert_to({parts}, 'UTF8')), 'hex'), {digits}))::bit({SUM_BITS})::bigint"

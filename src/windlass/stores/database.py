@@ -18,7 +18,9 @@ class Database(Protocol):
         """Return the first row of a query, if there is one. StoreUnavailable."""
         ...
 
-    async def read(self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object) -> T:
+    async def read(
+        self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object
+    ) -> T:
         """Return the converted rows of a query. SQLite converts them in the reader's thread. StoreUnavailable."""
         ...
 

@@ -54,7 +54,9 @@ def migrations(dialect: Dialect) -> list[Migration]:
 
 
 def _migration(number: int, name: str, sql: str) -> Migration:
-    return Migration(number=number, name=name, sql=sql, checksum=hashlib.sha256(sql.encode()).hexdigest())
+    return Migration(
+        number=number, name=name, sql=sql, checksum=hashlib.sha256(sql.encode()).hexdigest()
+    )
 
 
 def migrate_sqlite(connection: Connection, now: int) -> int:
@@ -62,7 +64,9 @@ def migrate_sqlite(connection: Connection, now: int) -> int:
     connection.execute("begin immediate")
     try:
         connection.execute(_TABLE.format(instant="integer") + " strict")
-        missing = _missing(SQLITE, dict(connection.execute("select number, checksum from schema_version")))
+        missing = _missing(
+            SQLITE, dict(connection.execute("select number, checksum from schema_version"))
+        )
         for step in missing:
             connection.execute(step.sql)
             connection.execute(_RECORD, (step.number, step.name, step.checksum, now))

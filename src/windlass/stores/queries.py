@@ -56,7 +56,10 @@ class Dialect(Struct, frozen=True, eq=False):
 SQLITE = Dialect(
     name="sqlite",
     placeholder="?{}",
-    lists={"texts": "in (select value from json_each({}))", "integers": "in (select value from json_each({}))"},
+    lists={
+        "texts": "in (select value from json_each({}))",
+        "integers": "in (select value from json_each({}))",
+    },
     greatest="max",
     typed="{}",
     json_element={str: "entry.value ->> {}", int: "entry.value ->> {}"},
@@ -137,7 +140,9 @@ def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
     if token == "in_flight_columns":
         return in_flight_columns(dialect)
     if token == "iteration_state_columns":
-        return ", ".join("null" if name in _ITERATION_VALUES else quoted(name) for name in ITERATION.names)
+        return ", ".join(
+            "null" if name in _ITERATION_VALUES else quoted(name) for name in ITERATION.names
+        )
     if token.startswith("in_"):
         return dialect.lists[token.removeprefix("in_")].format(argument)
     kind, _, form = token.rpartition("_")
@@ -145,7 +150,10 @@ def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
 
 
 def _job_conditions(dialect: Dialect) -> list[str]:
-    return [f"({parameter} is null or {name} = {parameter})" for name, parameter in _job_filters(dialect)]
+    return [
+        f"({parameter} is null or {name} = {parameter})"
+        for name, parameter in _job_filters(dialect)
+    ]
 
 
 def _job_filters(dialect: Dialect) -> list[tuple[str, str]]:
@@ -168,7 +176,8 @@ def _assignments(kind: str, source: str | None) -> str:
 
 def _record(kind: str) -> str:
     return ", ".join(
-        f"{quoted(column.name)} {_RECORD_TYPES.get(column.value_type, 'text')}" for column in COLUMNS[kind]
+        f"{quoted(column.name)} {_RECORD_TYPES.get(column.value_type, 'text')}"
+        for column in COLUMNS[kind]
     )
 
 

@@ -84,7 +84,9 @@ def event_pages(changes: Changes) -> list[EventPage]:
     return pages
 
 
-def _page(job_id: str, events: Sequence[Event], in_flight: tuple[InFlightEntry, ...] | None) -> EventPage:
+def _page(
+    job_id: str, events: Sequence[Event], in_flight: tuple[InFlightEntry, ...] | None
+) -> EventPage:
     in_flight_text = None
     if in_flight is not None:
         in_flight_text = encoded_text(in_flight)
@@ -143,7 +145,9 @@ def events_of(pages: Iterable[Sequence[Any]], after_seq: int, limit: int) -> lis
     return [event_of(event) for event in islice(_events_after(pages, after_seq), limit)]
 
 
-def node_events_of(pages: Iterable[Sequence[Any]], after_seq: int, limit: int, examined_max: int) -> NodeEvents:
+def node_events_of(
+    pages: Iterable[Sequence[Any]], after_seq: int, limit: int, examined_max: int
+) -> NodeEvents:
     """Return the events of pages that do not belong to single iterations, which are skipped before conversion."""
     found: list[Event] = []
     last_seq = after_seq
@@ -202,7 +206,9 @@ def result_of(row: Sequence[Any]) -> StoredResult:
     return StoredResult(result_id, shard, cast("TaskFinished", decode_message(message)), created_at)
 
 
-def verdicts_of(result_ids: Iterable[str], rows: Iterable[Sequence[Any]]) -> dict[str, ReportVerdict]:
+def verdicts_of(
+    result_ids: Iterable[str], rows: Iterable[Sequence[Any]]
+) -> dict[str, ReportVerdict]:
     """Return the verdicts on results: UNKNOWN without a row, none while the row has no verdict."""
     stored: dict[str, str | None] = {row[0]: row[1] for row in rows}
     found: dict[str, ReportVerdict] = {}
@@ -227,7 +233,9 @@ def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
     return found
 
 
-def loop_of(number: int, generation: int, chunks: Iterable[Sequence[Any]], rows: Iterable[Sequence[Any]]) -> LoopRows:
+def loop_of(
+    number: int, generation: int, chunks: Iterable[Sequence[Any]], rows: Iterable[Sequence[Any]]
+) -> LoopRows:
     """Return the rows of a loop. Of iterations that completed at the first attempt it holds only the indexes."""
     completed = array("l")
     others: list[IterationRow] = []
@@ -259,26 +267,36 @@ def indexes_in(gaps: Iterable[Sequence[int]], limit: int) -> list[int]:
 def no_workflow(workflow_id: str, version: int | None = None) -> WorkflowNotFound:
     """Return the error for an unknown workflow or version."""
     if version is not None:
-        return WorkflowNotFound(f"workflow {workflow_id} has no version {version}; name one that was deployed")
+        return WorkflowNotFound(
+            f"workflow {workflow_id} has no version {version}; name one that was deployed"
+        )
     return WorkflowNotFound(f"workflow not found: {workflow_id}; deploy it first")
 
 
 def no_versions(workflow_id: str, versions: Iterable[int]) -> WorkflowNotFound:
     """Return the error for an alias of which some version does not exist."""
     named = ", ".join(map(str, versions))
-    return WorkflowNotFound(f"workflow {workflow_id} does not have all of these versions: {named}; deploy them first")
+    return WorkflowNotFound(
+        f"workflow {workflow_id} does not have all of these versions: {named}; deploy them first"
+    )
 
 
 def no_schedule(workflow_id: str) -> ScheduleNotFound:
     """Return the error for a workflow without a schedule."""
-    return ScheduleNotFound(f"workflow has no schedule: {workflow_id}; deploy a version that has one")
+    return ScheduleNotFound(
+        f"workflow has no schedule: {workflow_id}; deploy a version that has one"
+    )
 
 
 def no_run(run_id: str) -> RunNotFound:
     """Return the error for an unknown run id."""
-    return RunNotFound(f"run not found: {run_id}; list the runs of this database with `windlass runs list`")
+    return RunNotFound(
+        f"run not found: {run_id}; list the runs of this database with `windlass runs list`"
+    )
 
 
 def no_delivery(delivery_id: str) -> DeliveryNotFound:
     """Return the error for an unknown delivery id."""
-    return DeliveryNotFound(f"delivery not found: {delivery_id}; list deliveries with `windlass deliveries list`")
+    return DeliveryNotFound(
+        f"delivery not found: {delivery_id}; list deliveries with `windlass deliveries list`"
+    )

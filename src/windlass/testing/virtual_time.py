@@ -43,7 +43,9 @@ class _Selector:
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
-            raise Livelock(f"{ROUNDS_MAX} iterations of the event loop at {self.now:.6f} s without a wait")
+            raise Livelock(
+                f"{ROUNDS_MAX} iterations of the event loop at {self.now:.6f} s without a wait"
+            )
         if timeout is not None and timeout <= 0:
             self._shuffle()
             return []
@@ -104,7 +106,9 @@ def _ready(loop: Any) -> "deque[asyncio.Handle]":
     return loop._ready
 
 
-def virtual_loop(random: Random | None = None, on_idle: Callable[[], None] | None = None) -> asyncio.AbstractEventLoop:
+def virtual_loop(
+    random: Random | None = None, on_idle: Callable[[], None] | None = None
+) -> asyncio.AbstractEventLoop:
     """Return an event loop on virtual time that starts at 0.
 
     With `random`, callbacks that are ready together run in a random order. `on_idle` is called whenever nothing is left
@@ -144,7 +148,9 @@ def close(loop: asyncio.AbstractEventLoop) -> None:
 class VirtualClock:
     """The Clock contract on the time of an event loop. Setting its wall time does not affect waits."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None = None, start_at: int = START_AT) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop | None = None, start_at: int = START_AT
+    ) -> None:
         self._loop = loop
         self._offset = start_at
 

@@ -30,7 +30,15 @@ STEPS_MAX = 50
 MESSAGE_CHARS_MAX = 500
 
 STATUSES = {"completed": "success", "failed": "error"}
-DATA_TYPES = {"{": "dict", "[": "list", '"': "str", "t": "bool", "f": "bool", "n": "NoneType", "@": "unknown"}
+DATA_TYPES = {
+    "{": "dict",
+    "[": "list",
+    '"': "str",
+    "t": "bool",
+    "f": "bool",
+    "n": "NoneType",
+    "@": "unknown",
+}
 
 _FLOAT_CHARACTERS = frozenset(".eE")
 
@@ -64,7 +72,9 @@ _meta_decoder = msgspec.json.Decoder(dict[str, Raw])
 class EventRenderer:
     """Renders the events of one job, a page at a time."""
 
-    def __init__(self, store: Store, plan: Plan, job: JobRecord, *, with_context: bool = True) -> None:
+    def __init__(
+        self, store: Store, plan: Plan, job: JobRecord, *, with_context: bool = True
+    ) -> None:
         self._store = store
         self._plan = plan
         self._job = job
@@ -98,7 +108,9 @@ class EventRenderer:
         # Events of the job itself have no node.
         number = self._plan.index.get(event.node_id or "")
         if number is not None:
-            meta = event_meta(job_id, event, self._plan.nodes[number], page.iterations_total(number))
+            meta = event_meta(
+                job_id, event, self._plan.nodes[number], page.iterations_total(number)
+            )
         return event_view(job_id, event, meta, self._context(event, number, page))
 
     def _context(self, event: Event, number: int | None, page: "_RenderedPage") -> Raw | None:
@@ -113,7 +125,11 @@ class _RenderedPage:
     """The contexts and loop sizes that the events of one page share."""
 
     def __init__(
-        self, plan: Plan, briefs: Mapping[int, NodeBrief], upstream: Mapping[int, Sequence[int]], head: bytes
+        self,
+        plan: Plan,
+        briefs: Mapping[int, NodeBrief],
+        upstream: Mapping[int, Sequence[int]],
+        head: bytes,
     ) -> None:
         self._plan = plan
         self._briefs = briefs
@@ -156,7 +172,9 @@ class _RenderedPage:
         return [brief for brief in briefs if brief.status in FINAL_LABELS]
 
     def _encoded(self, number: int, finished: Iterable[NodeBrief]) -> Raw:
-        steps: dict[str, object] = {self._plan.nodes[brief.number].id: result_summary(brief) for brief in finished}
+        steps: dict[str, object] = {
+            self._plan.nodes[brief.number].id: result_summary(brief) for brief in finished
+        }
         if len(self._upstream[number]) > STEPS_MAX:
             steps["_truncated"] = True
         return Raw(self._head + _encode(steps) + b"}")
@@ -191,7 +209,12 @@ def _context_head(job: JobRecord) -> bytes:
     workload = truncated(size)
     if size <= INPUT_BYTES_MAX:
         workload = sanitized_json(spec.input)
-    head = {"job_id": spec.job_id, "workflow_id": spec.workflow_id, "version": spec.version, "workload": workload}
+    head = {
+        "job_id": spec.job_id,
+        "workflow_id": spec.workflow_id,
+        "version": spec.version,
+        "workload": workload,
+    }
     return _encode(head)[:-1] + b',"_step_results":'
 
 

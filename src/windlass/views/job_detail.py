@@ -15,7 +15,9 @@ from windlass.views.outputs import OutputReader
 from windlass.wire import NodeView
 
 
-async def node_views(store: Store, plan: Plan, rows: Sequence[NodeRow], values: Sequence[Raw]) -> list[NodeView]:
+async def node_views(
+    store: Store, plan: Plan, rows: Sequence[NodeRow], values: Sequence[Raw]
+) -> list[NodeView]:
     """Return views of started nodes with the given outputs."""
     views: list[NodeView] = []
     for row, value in zip(rows, values, strict=True):
@@ -28,7 +30,9 @@ async def output_values(outputs: OutputReader, rows: Sequence[NodeRow]) -> list[
     return await outputs.read([row.output for row in rows])
 
 
-def nodes_in_order(plan: Plan, started: Iterable[NodeView], first: int = 0, limit: int | None = None) -> list[NodeView]:
+def nodes_in_order(
+    plan: Plan, started: Iterable[NodeView], first: int = 0, limit: int | None = None
+) -> list[NodeView]:
     """Return a range of a job's nodes in the order of its plan, including those that have not started."""
     by_id = {node.node_id: node for node in started}
     selected = islice(plan.nodes, first, None)
@@ -37,5 +41,9 @@ def nodes_in_order(plan: Plan, started: Iterable[NodeView], first: int = 0, limi
 
 def result_data(rows: Sequence[NodeRow], values: Sequence[Raw]) -> Raw:
     """Return the outputs of a job's nodes as one object. START and END have none."""
-    outputs = {row.node_id: value for row, value in zip(rows, values, strict=True) if row.output is not None}
+    outputs = {
+        row.node_id: value
+        for row, value in zip(rows, values, strict=True)
+        if row.output is not None
+    }
     return Raw(msgspec.json.encode(outputs))

@@ -30,7 +30,9 @@ from windlass.wire import (
 
 # A view shows the fields of a job that it declares by the same name.
 SPEC_FIELDS = tuple(name for name in JobView.__struct_fields__ if name in JobSpec.__struct_fields__)
-STATE_FIELDS = tuple(name for name in JobView.__struct_fields__ if name in JobState.__struct_fields__)
+STATE_FIELDS = tuple(
+    name for name in JobView.__struct_fields__ if name in JobState.__struct_fields__
+)
 
 
 class _DefinitionHead(Struct):
@@ -88,7 +90,9 @@ def node_view(row: NodeRow, output: Raw, loop: LoopView | None = None) -> NodeVi
 
 def pending_node(node_id: str) -> NodeView:
     """Return the view of a node that has not started."""
-    return NodeView(node_id=node_id, status="pending", attempt=0, output=NULL, error=NULL, meta=NULL)
+    return NodeView(
+        node_id=node_id, status="pending", attempt=0, output=NULL, error=NULL, meta=NULL
+    )
 
 
 def event_view(job_id: str, event: Event, meta: Raw | None, context: Raw | None) -> EventView:

@@ -19,7 +19,9 @@ from windlass.wire import IterationView, LoopView, instant
 ROWS_READ_MAX = 100
 
 # A ready iteration is dispatched in the same step, so that state is never stored.
-IterationStatus = Literal["pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"]
+IterationStatus = Literal[
+    "pending", "dispatched", "running", "waiting", "completed", "failed", "skipped", "cancelled"
+]
 ITERATION_STATES: tuple[str, ...] = get_args(IterationStatus)
 
 
@@ -139,7 +141,11 @@ async def iteration_row(store: Store, loop: StoredLoop, index: int) -> Iteration
 
 
 async def iteration_views(
-    store: Store, outputs: OutputReader, plan: Plan, row: NodeRow | None, selection: IterationSelection
+    store: Store,
+    outputs: OutputReader,
+    plan: Plan,
+    row: NodeRow | None,
+    selection: IterationSelection,
 ) -> list[IterationView]:
     """Return iterations of a node's loop; a node without a loop has one. START, END and unstarted nodes have none."""
     if row is None:
@@ -189,7 +195,9 @@ class _LoopReader:
         stop = min(self._loop.total, after + 1 + limit)
         for first in range(after + 1, stop, ROWS_READ_MAX):
             indices = range(first, min(stop, first + ROWS_READ_MAX))
-            rows = await self._store.jobs.iterations(self._loop.filter(after=first - 1, limit=len(indices)))
+            rows = await self._store.jobs.iterations(
+                self._loop.filter(after=first - 1, limit=len(indices))
+            )
             recorded = await self._views([row for row in rows if row.index in indices])
             by_index = {view.index: view for view in recorded}
             views += [by_index.get(index) or self._unrecorded(index) for index in indices]
@@ -208,14 +216,19 @@ class _LoopReader:
 
     async def _views(self, rows: Sequence[IterationRow]) -> list[IterationView]:
         outputs = await self._outputs.read([row.output for row in rows])
-        return [_iteration_view(row.index, row, output) for row, output in zip(rows, outputs, strict=True)]
+        return [
+            _iteration_view(row.index, row, output)
+            for row, output in zip(rows, outputs, strict=True)
+        ]
 
     def _unrecorded(self, index: int) -> IterationView:
         """Return an iteration without a row: on its first attempt if it was dispatched, else pending."""
         status, attempt = "pending", 0
         if index < self._loop.begun:
             status, attempt = "dispatched", self._loop.first_attempt
-        return IterationView(index=index, status=status, attempt=attempt, output=NULL, error=NULL, meta=NULL)
+        return IterationView(
+            index=index, status=status, attempt=attempt, output=NULL, error=NULL, meta=NULL
+        )
 
 
 def _iteration_view(index: int, row: IterationRow | NodeRow, output: Raw) -> IterationView:

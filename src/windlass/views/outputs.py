@@ -30,7 +30,10 @@ class OutputReader:
     """Reads the outputs of one response, small ones first, so that a few large ones do not use up the limit."""
 
     def __init__(
-        self, artifacts: Artifacts, each_bytes_max: int = VALUE_BYTES_MAX, all_bytes_max: int = VALUES_BYTES_MAX
+        self,
+        artifacts: Artifacts,
+        each_bytes_max: int = VALUE_BYTES_MAX,
+        all_bytes_max: int = VALUES_BYTES_MAX,
     ) -> None:
         self._artifacts = artifacts
         self._each_bytes_max = each_bytes_max
@@ -72,7 +75,11 @@ class OutputReader:
 
 def _by_size(outputs: Sequence[Raw | None]) -> list[tuple[int, int, Raw]]:
     """Return the size, the place and the value of each output, smallest first."""
-    found = [(output_size(output), place, output) for place, output in enumerate(outputs) if output is not None]
+    found = [
+        (output_size(output), place, output)
+        for place, output in enumerate(outputs)
+        if output is not None
+    ]
     return sorted(found, key=lambda entry: entry[:2])
 
 

@@ -23,11 +23,17 @@ class CursorInvalid(ProblemsFound):
     """A cursor that no page of this list has."""
 
     def __init__(self, cursor: str) -> None:
-        problem = Problem(path="cursor", message=f"invalid cursor: {shown(cursor)}", hint="use `next_cursor` unchanged")
+        problem = Problem(
+            path="cursor",
+            message=f"invalid cursor: {shown(cursor)}",
+            hint="use `next_cursor` unchanged",
+        )
         super().__init__([problem])
 
 
-def paginate(rows: Sequence[T], limit: int, cursor: Callable[[T], str]) -> tuple[Sequence[T], str | None]:
+def paginate(
+    rows: Sequence[T], limit: int, cursor: Callable[[T], str]
+) -> tuple[Sequence[T], str | None]:
     """Split rows, read with a limit of one more than the page, into the page and the cursor of the next page."""
     if len(rows) <= limit:
         return rows, None
@@ -46,7 +52,9 @@ def decode_cursor(cursor: str | None, position_type: Any) -> Any:
         return None
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        return msgspec.json.decode(base64.b64decode(padded, b"-_", validate=True), type=position_type)
+        return msgspec.json.decode(
+            base64.b64decode(padded, b"-_", validate=True), type=position_type
+        )
     except (binascii.Error, UnicodeEncodeError, msgspec.DecodeError):
         raise CursorInvalid(cursor) from None
 
@@ -55,7 +63,9 @@ async def job_page(store: JobStore, wanted: JobFilter, cursor: str | None) -> Pa
     """Return a page of jobs, newest first, without results. CursorInvalid."""
     before = decode_cursor(cursor, tuple[int, str])
     jobs = await store.list(structs.replace(wanted, before=before, limit=wanted.limit + 1))
-    page, next_cursor = paginate(jobs, wanted.limit, lambda job: encode_cursor((job.spec.created_at, job.spec.job_id)))
+    page, next_cursor = paginate(
+        jobs, wanted.limit, lambda job: encode_cursor((job.spec.created_at, job.spec.job_id))
+    )
     return Page([job_view(job) for job in page], next_cursor)
 
 
@@ -63,15 +73,21 @@ async def run_page(store: RunStore, wanted: RunFilter, cursor: str | None) -> Pa
     """Return a page of runs, newest slot first. CursorInvalid."""
     before = decode_cursor(cursor, tuple[int, str])
     rows = await store.list(structs.replace(wanted, before=before, limit=wanted.limit + 1))
-    page, next_cursor = paginate(rows, wanted.limit, lambda row: encode_cursor((row.scheduled_at, row.run_id)))
+    page, next_cursor = paginate(
+        rows, wanted.limit, lambda row: encode_cursor((row.scheduled_at, row.run_id))
+    )
     return Page([run_view(row) for row in page], next_cursor)
 
 
-async def delivery_page(store: RunStore, wanted: DeliveryFilter, cursor: str | None) -> Page[DeliveryView]:
+async def delivery_page(
+    store: RunStore, wanted: DeliveryFilter, cursor: str | None
+) -> Page[DeliveryView]:
     """Return a page of deliveries, newest first. CursorInvalid."""
     before = decode_cursor(cursor, tuple[int, str])
     rows = await store.deliveries(structs.replace(wanted, before=before, limit=wanted.limit + 1))
-    page, next_cursor = paginate(rows, wanted.limit, lambda row: encode_cursor((row.sent_at, row.delivery_id)))
+    page, next_cursor = paginate(
+        rows, wanted.limit, lambda row: encode_cursor((row.sent_at, row.delivery_id))
+    )
     return Page([delivery_view(row) for row in page], next_cursor)
 
 

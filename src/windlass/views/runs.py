@@ -38,7 +38,9 @@ async def schedule_of(plan: PlanLoader, row: ScheduleRow) -> Schedule:
     """Return the schedule in a version's definition; ScheduleNotFound if it has none."""
     rules = (await plan(row.workflow_id, row.version)).runs
     if rules is None or rules.schedule is None or row.is_gone:
-        raise ScheduleNotFound(f"workflow {row.workflow_id!r} has no schedule; add `schedule:` to its definition")
+        raise ScheduleNotFound(
+            f"workflow {row.workflow_id!r} has no schedule; add `schedule:` to its definition"
+        )
     return rules.schedule
 
 
@@ -99,7 +101,10 @@ def run_view(row: RunRow) -> RunView:
         job_id=row.job_id,
         attempt=row.attempt,
         transitions=_transitions(row),
-        violations=[RunViolationView(one.constraint, one.message, instant(one.at)) for one in detail.violations],
+        violations=[
+            RunViolationView(one.constraint, one.message, instant(one.at))
+            for one in detail.violations
+        ],
         metrics=_metrics(detail.metrics),
         origin=detail.origin,
         created_at=instant(row.created_at),

@@ -9,7 +9,13 @@ from msgspec import Struct
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import NodeKind, Plan
 from windlass.ports.store.overview import JobBrief, NodeSpan
-from windlass.wire import ActivityBucketView, DurationsView, NodeStatisticsView, WorkflowStatisticsView, instant
+from windlass.wire import (
+    ActivityBucketView,
+    DurationsView,
+    NodeStatisticsView,
+    WorkflowStatisticsView,
+    instant,
+)
 
 BUCKETS_MAX = 120
 # Lengths of a chart's intervals in seconds; the shortest that suffices is used.
@@ -97,7 +103,9 @@ def workflow_statistics(
     )
 
 
-def node_statistics(plan: Plan, spans: Iterable[NodeSpan], path: CriticalPath) -> list[NodeStatisticsView]:
+def node_statistics(
+    plan: Plan, spans: Iterable[NodeSpan], path: CriticalPath
+) -> list[NodeStatisticsView]:
     """Return statistics of the nodes of the plan in order, then of nodes that only other versions have."""
     by_node: defaultdict[str, list[NodeSpan]] = defaultdict(list)
     for span in spans:

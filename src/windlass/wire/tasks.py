@@ -27,7 +27,11 @@ WorkerId = Annotated[
 ]
 QueueName = Annotated[
     str,
-    Meta(pattern=whole(r"[A-Za-z0-9_.-]{1,64}"), max_length=64, extra={"form": "1 to 64 letters, digits, _, . and -"}),
+    Meta(
+        pattern=whole(r"[A-Za-z0-9_.-]{1,64}"),
+        max_length=64,
+        extra={"form": "1 to 64 letters, digits, _, . and -"},
+    ),
 ]
 TaskId = Annotated[
     str,

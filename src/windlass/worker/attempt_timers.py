@@ -98,7 +98,11 @@ class AttemptTimers:
         return min(attempt.deadline_time, attempt.begun_time + self._started_after_seconds)
 
     def _async_handlers(self) -> set[str]:
-        return {attempt.handler.name for attempt in self._running.values() if attempt.handler.mode is Mode.ASYNC}
+        return {
+            attempt.handler.name
+            for attempt in self._running.values()
+            if attempt.handler.mode is Mode.ASYNC
+        }
 
 
 def warn_of_blocked_loop(seconds: float, handlers: set[str]) -> None:

@@ -23,7 +23,14 @@ from windlass.core.errors import HandlerInvalid
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.handler import Handler
 from windlass.ports.handler_declaration import declared
-from windlass.worker.child_protocol import HEADER, ChildReady, LogWritten, RunAttempt, encode_outcome, frame
+from windlass.worker.child_protocol import (
+    HEADER,
+    ChildReady,
+    LogWritten,
+    RunAttempt,
+    encode_outcome,
+    frame,
+)
 from windlass.worker.outcomes import call_handler, failed, succeeded
 
 PR_SET_PDEATHSIG = 1
@@ -107,7 +114,9 @@ def _run(run: RunAttempt, connection: socket.socket) -> Succeeded | Failed:
         if inspect.iscoroutine(output):
             output = asyncio.run(output)
         return succeeded(output, context.meta, run.output_bytes_max)
-    except BaseException as error:  # user code: sys.exit() in it is an error of the attempt, not of the process
+    except (
+        BaseException
+    ) as error:  # user code: sys.exit() in it is an error of the attempt, not of the process
         if context.cancelled:
             raise
         return failed(error, context.meta)

@@ -101,7 +101,9 @@ class OutputPump:
 class ChildProcess:
     """One child process, the leader of its own session and process group."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket, frame_bytes_max: int) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], connection: socket.socket, frame_bytes_max: int
+    ) -> None:
         self.process = process
         self._frame_bytes_max = frame_bytes_max
         self._socket = connection
@@ -113,7 +115,10 @@ class ChildProcess:
         assert process.stdout is not None
         assert process.stderr is not None
         self._pipes = (process.stdout, process.stderr)
-        self._pumps = (OutputPump(process.stdout.fileno(), "info"), OutputPump(process.stderr.fileno(), "error"))
+        self._pumps = (
+            OutputPump(process.stdout.fileno(), "info"),
+            OutputPump(process.stderr.fileno(), "error"),
+        )
         self._watch()
 
     async def ready(self) -> None:
@@ -160,7 +165,9 @@ class ChildProcess:
             await writer.drain()
             (size,) = HEADER.unpack(await reader.readexactly(HEADER.size))
             if size > self._frame_bytes_max:
-                raise ChildProcessLost(f"sent a message of {size} bytes, at most {self._frame_bytes_max} are allowed")
+                raise ChildProcessLost(
+                    f"sent a message of {size} bytes, at most {self._frame_bytes_max} are allowed"
+                )
             return _decode(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.DecodeError) as error:
             raise ChildProcessLost("closed the connection") from error
@@ -266,7 +273,9 @@ class ChildProcesses:
         self._grace_seconds = grace_seconds
         self._worker_id = worker_id
         self._output_bytes_max = output_bytes_max
-        self._environment = {name: environment[name] for name in ENVIRONMENT_PASSED if name in environment}
+        self._environment = {
+            name: environment[name] for name in ENVIRONMENT_PASSED if name in environment
+        }
         self._idle: list[ChildProcess] = []
         self._all: set[ChildProcess] = set()
         self._retiring: set[asyncio.Task[None]] = set()

@@ -68,7 +68,12 @@ class AttemptLog:
             self._sink(self._line(text, level))
 
     def _line(self, text: str, level: str) -> LogLine:
-        text = text[:LOG_LINE_CHARS_MAX].encode("utf-8", "backslashreplace").decode().translate(_ESCAPES)
+        text = (
+            text[:LOG_LINE_CHARS_MAX]
+            .encode("utf-8", "backslashreplace")
+            .decode()
+            .translate(_ESCAPES)
+        )
         task = self._task
         return LogLine(
             job_id=task.job_id,

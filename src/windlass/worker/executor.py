@@ -63,7 +63,9 @@ class Executor:
             outcome = handler_not_found(task.handler, self._context.registry)
             self._reports.finished(task, started_at, outcome)
             return
-        if handler.mode is Mode.ASYNC and not (handler.suspends or handler.takes_context or task.artifacts):
+        if handler.mode is Mode.ASYNC and not (
+            handler.suspends or handler.takes_context or task.artifacts
+        ):
             self._run_at_once(task, handler, started_at)
             return
         attempt = self.running[task.task_id] = RunningAttempt(task, handler, started_at)
@@ -85,7 +87,11 @@ class Executor:
 
     def hand_back(self, task_id: str) -> None:
         """Stop an attempt without a report: another worker runs it."""
-        self._stop(task_id, TaskError(CANCELLED, "the task was handed to another worker"), StopMode.HAND_BACK)
+        self._stop(
+            task_id,
+            TaskError(CANCELLED, "the task was handed to another worker"),
+            StopMode.HAND_BACK,
+        )
 
     async def idle(self, seconds_max: float) -> bool:
         """Wait until nothing runs; return false on a timeout."""
@@ -201,7 +207,9 @@ class Executor:
         except asyncio.CancelledError as error:
             outcome = failed(error)
         except OSError as error:
-            outcome = Failed(TaskError(TaskError.WORKER_LOST, f"no child process could be started: {error}"))
+            outcome = Failed(
+                TaskError(TaskError.WORKER_LOST, f"no child process could be started: {error}")
+            )
         await self._complete(attempt, outcome)
 
     def _attempt_context(self, attempt: RunningAttempt, sink: LogSink | None) -> AttemptContext:
@@ -233,7 +241,9 @@ class Executor:
     def _complete_later(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         attempt.runner = runner = self._loop.create_task(self._complete(attempt, outcome))
         # A task that is cancelled before its first step runs no code and would not finish the attempt.
-        runner.add_done_callback(lambda _: self._finish(attempt, Failed(attempt.stop_error or cancelled())))
+        runner.add_done_callback(
+            lambda _: self._finish(attempt, Failed(attempt.stop_error or cancelled()))
+        )
 
     async def _complete(self, attempt: RunningAttempt, outcome: Outcome) -> None:
         if self._output_step.is_needed(attempt.task, outcome):
@@ -283,7 +293,9 @@ class Executor:
 
     def _abandon(self, attempt: RunningAttempt) -> None:
         task = attempt.task
-        log.warning("task %s: handler %r did not stop in time and is abandoned", task.task_id, task.handler)
+        log.warning(
+            "task %s: handler %r did not stop in time and is abandoned", task.task_id, task.handler
+        )
         self._release(attempt)
         self._finish(attempt, Failed(attempt.stop_error or timed_out(task)))
 
@@ -298,7 +310,9 @@ class Executor:
             self._threads.abandon()
 
 
-def _call_on_loop(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object) -> None:
+def _call_on_loop(
+    loop: asyncio.AbstractEventLoop, function: Callable[..., None], *arguments: object
+) -> None:
     # A thread may outlive the event loop.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(function, *arguments)

@@ -31,7 +31,10 @@ class Heartbeat:
         self._is_running = threading.Event()
 
     def start(
-        self, worker_id: str, held: Callable[[], Sequence[str]], foreign: Callable[[Sequence[str]], None]
+        self,
+        worker_id: str,
+        held: Callable[[], Sequence[str]],
+        foreign: Callable[[Sequence[str]], None],
     ) -> None:
         """Start. `held` runs in the thread; `foreign` runs on the worker's loop with tasks that it no longer owns."""
         loop = asyncio.get_running_loop()
@@ -42,7 +45,9 @@ class Heartbeat:
 
         self.loop_ran()
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(worker_id, held, notify)), name="heartbeat", daemon=True
+            target=lambda: asyncio.run(self._run(worker_id, held, notify)),
+            name="heartbeat",
+            daemon=True,
         )
         self._thread.start()
 
@@ -61,7 +66,10 @@ class Heartbeat:
         self._thread = None
 
     async def _run(
-        self, worker_id: str, held: Callable[[], Sequence[str]], notify: Callable[[Sequence[str]], None]
+        self,
+        worker_id: str,
+        held: Callable[[], Sequence[str]],
+        notify: Callable[[Sequence[str]], None],
     ) -> None:
         loop, stopped = asyncio.get_running_loop(), asyncio.Event()
 

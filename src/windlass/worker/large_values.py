@@ -45,7 +45,10 @@ class LargeValues:
             message = f"the params have {len(task.artifacts)} artifacts, but this worker has no artifact store"
             return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
         params = await fetch_params(
-            self._store, task, output_bytes_max=self._output_bytes_max, seconds_max=STORE_SECONDS_MAX
+            self._store,
+            task,
+            output_bytes_max=self._output_bytes_max,
+            seconds_max=STORE_SECONDS_MAX,
         )
         if isinstance(params, Failed):
             return params

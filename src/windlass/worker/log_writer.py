@@ -108,7 +108,8 @@ class LogWriter:
                 await self._store_all()
         except TimeoutError:
             log.warning(
-                "the log writer stops with %d lines not stored; the store is slow or unavailable", len(self._lines)
+                "the log writer stops with %d lines not stored; the store is slow or unavailable",
+                len(self._lines),
             )
 
     def _set(self, event: asyncio.Event) -> None:
@@ -147,7 +148,9 @@ class LogWriter:
             self._chars += len(text)
         self._dropped.clear()
         if self._dropped_uncounted:
-            log.warning("%d log lines dropped: the log could not be stored in time", self._dropped_uncounted)
+            log.warning(
+                "%d log lines dropped: the log could not be stored in time", self._dropped_uncounted
+            )
             self._dropped_uncounted = 0
 
     # Storing

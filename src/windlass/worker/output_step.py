@@ -46,7 +46,9 @@ class OutputStep:
             return await write_to_sink(self._sinks, attempt.task, outcome)
         except GeneratorExit:
             raise
-        except BaseException as error:  # user code: an unexpected error of a sink fails the attempt, not the worker
+        except (
+            BaseException
+        ) as error:  # user code: an unexpected error of a sink fails the attempt, not the worker
             return sink_failed(error, outcome.meta)
 
     def _is_large(self, outcome: Succeeded) -> bool:

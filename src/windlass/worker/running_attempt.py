@@ -26,7 +26,9 @@ class StopMode(Enum):
     """What is reported about a stopped attempt. One that succeeds nevertheless is always reported."""
 
     REPORT = 1  # that it was stopped, and why
-    HAND_BACK = 2  # nothing: another worker runs it, and a report could be taken for that worker's result
+    HAND_BACK = (
+        2  # nothing: another worker runs it, and a report could be taken for that worker's result
+    )
 
 
 class RunningAttempt:

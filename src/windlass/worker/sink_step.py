@@ -31,7 +31,9 @@ async def write_to_sink(sinks: Sinks, task: Task, outcome: Succeeded) -> Succeed
     sink = sinks.get(spec.tool)
     if sink is None:
         known = get_close_matches(spec.tool, list(sinks), n=1) or sorted(sinks)
-        raise UnknownSinkTool(f"unknown sink: {spec.tool!r}; this worker has {', '.join(known) or 'none'}")
+        raise UnknownSinkTool(
+            f"unknown sink: {spec.tool!r}; this worker has {', '.join(known) or 'none'}"
+        )
     receipt = await sink.write(spec, outcome.output, task.idempotency_key or task.task_id)
     meta: dict[str, Any] = {}
     if outcome.meta is not None:

@@ -123,8 +123,15 @@ class Worker:
         """Work until `stop`. A cancel stops without waiting for handlers."""
         if self._stopping:
             return
-        duties = {"take": self._take, "report": self._report, "heartbeat": self._beat, "listen": self._listen}
-        self._duties = [asyncio.create_task(self._repeat(duty), name=name) for name, duty in duties.items()]
+        duties = {
+            "take": self._take,
+            "report": self._report,
+            "heartbeat": self._beat,
+            "listen": self._listen,
+        }
+        self._duties = [
+            asyncio.create_task(self._repeat(duty), name=name) for name, duty in duties.items()
+        ]
         # When all tasks are cancelled at once, it may end just after `_flush` began to wait for it.
         self._duties[1].add_done_callback(lambda _: self._flushed.set())
         if self._heartbeat is not None:
@@ -153,7 +160,9 @@ class Worker:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 await self._flush()
         except TimeoutError:
-            log.warning("worker %s stops with %d unreported outcomes", self._worker_id, len(self._reports))
+            log.warning(
+                "worker %s stops with %d unreported outcomes", self._worker_id, len(self._reports)
+            )
         finally:
             await self._close(others)
 
@@ -184,7 +193,9 @@ class Worker:
                 await duty()
                 pause = PAUSE_SECONDS_MIN
             except Exception:
-                log.exception("worker %s: background duty failed; retrying in %.1f s", self._worker_id, pause)
+                log.exception(
+                    "worker %s: background duty failed; retrying in %.1f s", self._worker_id, pause
+                )
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
@@ -263,7 +274,9 @@ class Worker:
             self._executor.hand_back(task_id)
 
     async def _listen(self) -> None:
-        for task_id in await self._broker.receive_cancellations(self._worker_id, CANCELLED_WAIT_SECONDS):
+        for task_id in await self._broker.receive_cancellations(
+            self._worker_id, CANCELLED_WAIT_SECONDS
+        ):
             if not self._executor.cancel(task_id):
                 self._cancelled_early[task_id] = None
         while len(self._cancelled_early) > CANCELLED_EARLY_MAX:

@@ -8,7 +8,15 @@ from windlass.core.changes import Changes
 from windlass.core.events import Event, EventType, Subject
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunTimer
-from windlass.core.runs.commands import AdmitJob, CancelJob, Command, MakeCall, MakeJob, RetryJob, TriggerJob
+from windlass.core.runs.commands import (
+    AdmitJob,
+    CancelJob,
+    Command,
+    MakeCall,
+    MakeJob,
+    RetryJob,
+    TriggerJob,
+)
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.decide import NO_CONTEXT, ScheduleContext, decide
 from windlass.core.runs.messages import (
@@ -23,7 +31,15 @@ from windlass.core.runs.messages import (
 )
 from windlass.core.runs.registry import NO_RULES, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
-from windlass.core.runs.rules import NO_RUN_RETRY, Action, ActionKind, Constraints, Hook, RunRetry, RunRules
+from windlass.core.runs.rules import (
+    NO_RUN_RETRY,
+    Action,
+    ActionKind,
+    Constraints,
+    Hook,
+    RunRetry,
+    RunRules,
+)
 
 T0 = 1_700_000_040_000_000
 MINUTE = 60 * MICROSECONDS
@@ -70,7 +86,9 @@ class RunHarness:
         self.events: list[tuple[str, str]] = []
         self._jobs = 0
 
-    def decide(self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT) -> list[Command]:
+    def decide(
+        self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT
+    ) -> list[Command]:
         """Decide on a message, and confirm triggered jobs at once."""
         changes = Changes()
         made = decide(self.registry, message, self.now, changes, context=context)
@@ -122,7 +140,11 @@ class RunHarness:
     def answer(self, status: str = "completed", refusal: str | None = None) -> None:
         """End the last call."""
         call = [command for command in self.commands if isinstance(command, MakeCall)][-1]
-        self.decide(JobFinished(call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal))
+        self.decide(
+            JobFinished(
+                call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal
+            )
+        )
 
     def pass_time(self, seconds: float) -> None:
         """Advance the time and fire due timers."""
@@ -142,7 +164,10 @@ class RunHarness:
                changed_at: int | None = None) -> None:  # fmt: skip
         """Write the schedule's row."""
         row = ScheduleRow("flow", version, paused, slot_at, T0, changed_at or self.now, gone)
-        self.decide(ScheduleChanged("flow"), ScheduleContext(row, self.registry.rules.get(("flow", version), NO_RULES)))
+        self.decide(
+            ScheduleChanged("flow"),
+            ScheduleContext(row, self.registry.rules.get(("flow", version), NO_RULES)),
+        )
 
     def run(self, run_id: str) -> Run:
         """Return a run that has not ended."""
@@ -163,7 +188,9 @@ class RunHarness:
         rows = sorted(self.rows.values(), key=lambda row: (row.scheduled_at, row.run_id))
         return [row.state.value for row in rows]
 
-    def count(self, *kinds: type[MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob]) -> int:
+    def count(
+        self, *kinds: type[MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob]
+    ) -> int:
         """Count the commands of these kinds."""
         return sum(isinstance(command, kinds) for command in self.commands)
 

@@ -6,7 +6,13 @@ from tests.core.runs.run_harness import HOOK, RunHarness, action, rules
 from windlass.core.runs.commands import MakeCall, TriggerJob
 from windlass.core.runs.rules import OnCheckError, RunRetry
 
-TO_ACTION = ["pending", "condition_pending", "condition_running", "action_pending", "action_running"]
+TO_ACTION = [
+    "pending",
+    "condition_pending",
+    "condition_running",
+    "action_pending",
+    "action_running",
+]
 
 
 def test_a_hook_is_called_before_the_run() -> None:
@@ -32,7 +38,12 @@ def test_a_hook_may_refuse_a_run() -> None:
 
 def test_a_hook_is_called_before_each_attempt_while_the_run_keeps_its_place() -> None:
     harness = RunHarness(
-        rules(pre_run_hook=HOOK, max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1))
+        rules(
+            pre_run_hook=HOOK,
+            max_concurrent_runs=1,
+            violation=action("wait"),
+            retry=RunRetry(max_retries=1),
+        )
     )
     first = harness.submit()
     harness.answer()
@@ -61,7 +72,9 @@ def test_a_run_that_exceeded_its_limit_stays_failed_when_its_job_ends() -> None:
     assert (before, harness.state(run)) == ("terminating", "failed")
 
 
-@pytest.mark.parametrize(("choice", "state"), [("allow", "container_creating"), ("skip", "completed")])
+@pytest.mark.parametrize(
+    ("choice", "state"), [("allow", "container_creating"), ("skip", "completed")]
+)
 def test_a_hook_that_cannot_be_called_follows_on_check_error(choice: str, state: str) -> None:
     harness = RunHarness(rules(pre_run_hook=HOOK, on_check_error=OnCheckError(choice)))
     run = harness.submit()
@@ -95,7 +108,9 @@ def test_a_webhook_on_a_violation_does_not_lift_the_limit() -> None:
 
 
 def test_a_run_continues_after_a_webhook_about_any_other_violation() -> None:
-    harness = RunHarness(rules(require_previous_success=True, violation=action("webhook", hook=HOOK)))
+    harness = RunHarness(
+        rules(require_previous_success=True, violation=action("webhook", hook=HOOK))
+    )
     first = harness.submit()
     harness.start(first)
     harness.end(first, "failed")
@@ -109,7 +124,9 @@ def test_a_run_continues_after_a_webhook_about_any_other_violation() -> None:
 
 
 def test_a_critical_action_that_fails_fails_the_run() -> None:
-    harness = RunHarness(rules(require_previous_success=True, violation=action("webhook", hook=HOOK, critical=True)))
+    harness = RunHarness(
+        rules(require_previous_success=True, violation=action("webhook", hook=HOOK, critical=True))
+    )
     first = harness.submit()
     harness.start(first)
     harness.end(first, "failed")
@@ -133,7 +150,9 @@ def test_a_run_waits_for_the_webhook_after_success() -> None:
 
 
 def test_a_critical_webhook_after_success_can_fail_the_run() -> None:
-    harness = RunHarness(rules(success=action("webhook", hook=HOOK, critical=True), retry=RunRetry(max_retries=3)))
+    harness = RunHarness(
+        rules(success=action("webhook", hook=HOOK, critical=True), retry=RunRetry(max_retries=3))
+    )
     run = harness.submit()
     harness.start(run)
     harness.end(run)
@@ -156,7 +175,9 @@ def test_a_hook_after_the_run_that_fails_is_a_violation_and_changes_nothing_else
 
 
 def test_another_workflow_is_started_after_success_and_not_after_failure() -> None:
-    harness = RunHarness(rules(success=action("trigger_job", workflow_id="report", input_data={"day": 1})))
+    harness = RunHarness(
+        rules(success=action("trigger_job", workflow_id="report", input_data={"day": 1}))
+    )
     good, bad = harness.submit(), harness.submit()
     for run, status in ((good, "completed"), (bad, "failed")):
         harness.start(run)

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.core.errors import ScheduleInvalid
-from windlass.core.runs.cron import Schedule, check_cron, check_zone, fire_time, instant_of, next_slot, slots_between
+from windlass.core.runs.cron import (
+    Schedule,
+    check_cron,
+    check_zone,
+    fire_time,
+    instant_of,
+    next_slot,
+    slots_between,
+)
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp()
 
@@ -21,12 +29,27 @@ def cron_slots(cron: str, zone: str, after: str, count: int) -> list[str]:
 
 
 EXAMPLES = {
-    "each quarter of an hour": ("*/15 * * * *", "UTC", "2026-05-04T12:07", ["12:15:00", "12:30:00", "12:45:00"]),
-    "with seconds": ("*/20 * * * * *", "UTC", "2026-05-04T12:07:30", ["12:07:40", "12:08:00", "12:08:20"]),
+    "each quarter of an hour": (
+        "*/15 * * * *",
+        "UTC",
+        "2026-05-04T12:07",
+        ["12:15:00", "12:30:00", "12:45:00"],
+    ),
+    "with seconds": (
+        "*/20 * * * * *",
+        "UTC",
+        "2026-05-04T12:07:30",
+        ["12:07:40", "12:08:00", "12:08:20"],
+    ),
     "in a zone": ("0 9 * * *", "Asia/Kolkata", "2026-05-04T00:00", ["03:30:00"]),
     "a skipped local time": ("30 2 * * *", "America/New_York", "2026-03-08T00:00", ["07:00:00"]),
     "a repeated local time": ("30 1 * * *", "America/New_York", "2026-11-01T00:00", ["05:30:00"]),
-    "several skipped local times": ("*/10 2 * * 0", "Europe/Paris", "2026-03-29T00:00", ["01:00:00"]),
+    "several skipped local times": (
+        "*/10 2 * * 0",
+        "Europe/Paris",
+        "2026-03-29T00:00",
+        ["01:00:00"],
+    ),
     "a skipped midnight": ("@daily", "Africa/Cairo", "2026-04-23T12:00", ["22:00:00"]),
     "a repeated half hour": ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T00:00", ["14:45:00"]),
 }
@@ -46,15 +69,21 @@ def test_a_fixed_hour_fires_once_on_the_day_it_is_repeated() -> None:
 
 def test_a_fixed_hour_does_not_fire_at_its_repetition() -> None:
     # 06:15 UTC is the second 01:15 of that night in New York.
-    assert cron_slots("30 1 * * *", "America/New_York", "2026-11-01T06:15", 1) == ["2026-11-02T06:30:00"]
+    assert cron_slots("30 1 * * *", "America/New_York", "2026-11-01T06:15", 1) == [
+        "2026-11-02T06:30:00"
+    ]
 
 
 def test_a_skipped_time_fires_at_the_clock_change() -> None:
-    assert cron_slots("30 2 * * *", "America/New_York", "2026-03-08T06:59:59", 1) == ["2026-03-08T07:00:00"]
+    assert cron_slots("30 2 * * *", "America/New_York", "2026-03-08T06:59:59", 1) == [
+        "2026-03-08T07:00:00"
+    ]
 
 
 def test_a_skipped_time_does_not_fire_again_after_the_clock_change() -> None:
-    assert cron_slots("30 2 * * *", "America/New_York", "2026-03-08T07:00:00", 1) == ["2026-03-09T06:30:00"]
+    assert cron_slots("30 2 * * *", "America/New_York", "2026-03-08T07:00:00", 1) == [
+        "2026-03-09T06:30:00"
+    ]
 
 
 def test_a_wildcard_hour_fires_in_elapsed_time() -> None:
@@ -83,13 +112,19 @@ def test_a_day_that_a_zone_skipped_fires_at_the_change() -> None:
 
 
 def test_a_rare_date_is_found() -> None:
-    assert cron_slots("0 0 29 2 */7", "Europe/Paris", "2026-01-01T00:00", 1) == ["2032-02-28T23:00:00"]
+    assert cron_slots("0 0 29 2 */7", "Europe/Paris", "2026-01-01T00:00", 1) == [
+        "2032-02-28T23:00:00"
+    ]
 
 
 def test_the_next_slot_is_strictly_after_the_given_instant() -> None:
     schedule = Schedule(cron="0 * * * *")
 
-    assert [next_slot(schedule, NOON - 0.001), next_slot(schedule, NOON), next_slot(schedule, NOON + 0.5)] == [
+    assert [
+        next_slot(schedule, NOON - 0.001),
+        next_slot(schedule, NOON),
+        next_slot(schedule, NOON + 0.5),
+    ] == [
         NOON,
         NOON + 3600,
         NOON + 3600,
@@ -99,7 +134,9 @@ def test_the_next_slot_is_strictly_after_the_given_instant() -> None:
 def test_an_interval_counts_from_its_anchor() -> None:
     schedule = Schedule(interval_seconds=900, anchor=int(NOON) + 60)
 
-    assert slots_between(schedule, NOON, NOON + 3600, 10) == [NOON + at for at in (60, 960, 1860, 2760)]
+    assert slots_between(schedule, NOON, NOON + 3600, 10) == [
+        NOON + at for at in (60, 960, 1860, 2760)
+    ]
 
 
 def test_an_interval_has_slots_before_its_anchor() -> None:

@@ -68,7 +68,9 @@ def changes(zone: ZoneInfo) -> Iterator[int]:
             continue
         while until - since > 1:
             middle = (since + until) // 2
-            since, until = (middle, until) if utc_offset(zone, middle) == before else (since, middle)
+            since, until = (
+                (middle, until) if utc_offset(zone, middle) == before else (since, middle)
+            )
         yield until
 
 
@@ -79,21 +81,31 @@ def distinct_zones(every: int) -> list[tuple[str, list[int]]]:
     for name in sorted(available_timezones())[::every]:
         zone = ZoneInfo(name)
         found = list(changes(zone))
-        shown = tuple((instant, utc_offset(zone, instant - 1), utc_offset(zone, instant)) for instant in found)
+        shown = tuple(
+            (instant, utc_offset(zone, instant - 1), utc_offset(zone, instant)) for instant in found
+        )
         distinct.setdefault((utc_offset(zone, FIRST), *shown), (name, found))
     return list(distinct.values())
 
 
-def slots_by_minute(zone: ZoneInfo, expressions: list[Expression], since: int, until: int) -> list[list[int]]:
+def slots_by_minute(
+    zone: ZoneInfo, expressions: list[Expression], since: int, until: int
+) -> list[list[int]]:
     """Return the slots of each expression in `[since, until)`, found by checking every minute."""
     fired: list[list[int]] = [[] for _ in expressions]
-    minutes = [(instant, instant + utc_offset(zone, instant)) for instant in range(since, until, MINUTE)]
+    minutes = [
+        (instant, instant + utc_offset(zone, instant)) for instant in range(since, until, MINUTE)
+    ]
     reached = minutes[0][1] - MINUTE
     for instant, local in minutes:
         new = [datetime.fromtimestamp(m, UTC) for m in range(reached + MINUTE, local + 1, MINUTE)]
         now = datetime.fromtimestamp(local, UTC)
         for number, expression in enumerate(expressions):
-            due = any(map(expression.matches, new)) if expression.has_fixed_hours else expression.matches(now)
+            due = (
+                any(map(expression.matches, new))
+                if expression.has_fixed_hours
+                else expression.matches(now)
+            )
             if due:
                 fired[number].append(instant)
         reached = max(reached, local)
@@ -111,7 +123,9 @@ def test_slots_around_clock_changes_are_correct(every: int) -> None:
         zone = ZoneInfo(name)
         for change in found:
             since, until = change - BEFORE, change + AFTER
-            for expression, slots in zip(EXPRESSIONS, slots_by_minute(zone, EXPRESSIONS, since, until), strict=True):
+            for expression, slots in zip(
+                EXPRESSIONS, slots_by_minute(zone, EXPRESSIONS, since, until), strict=True
+            ):
                 schedule = Schedule(cron=expression.cron, zone=name)
                 if slots_between(schedule, since - 1, until - 1, SLOTS_MAX) != slots:
                     wrong.append(f"{expression.cron} in {name} around {change}")
@@ -119,10 +133,14 @@ def test_slots_around_clock_changes_are_correct(every: int) -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("name", ["Europe/Paris", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"])
+@pytest.mark.parametrize(
+    "name", ["Europe/Paris", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Kathmandu"]
+)
 def test_slots_of_two_months_are_correct(name: str) -> None:
     chosen = [
-        expression for expression in EXPRESSIONS if expression.cron in ("30 2 * * *", "0 */2 * * *", "15 0 1 * *")
+        expression
+        for expression in EXPRESSIONS
+        if expression.cron in ("30 2 * * *", "0 */2 * * *", "15 0 1 * *")
     ]
     since = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp())
     until = since + 61 * DAY
@@ -135,7 +153,9 @@ def test_slots_of_two_months_are_correct(name: str) -> None:
     ] == expected
 
 
-@pytest.mark.parametrize("name", ["America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"])
+@pytest.mark.parametrize(
+    "name", ["America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"]
+)
 def test_the_next_slot_does_not_depend_on_the_start_of_the_search(name: str) -> None:
     change = next(changes(ZoneInfo(name)))
     for expression in EXPRESSIONS:

@@ -4,12 +4,26 @@ import pytest
 
 from tests.core.runs.run_harness import HOOK, T0, RunHarness, action, rules
 from windlass.core.runs.commands import AdmitJob, CancelJob, MakeCall, MakeJob, RetryJob, TriggerJob
-from windlass.core.runs.messages import Container, ContainerEnded, JobArrived, JobRefused, RunDue, RunLost, RunWait
+from windlass.core.runs.messages import (
+    Container,
+    ContainerEnded,
+    JobArrived,
+    JobRefused,
+    RunDue,
+    RunLost,
+    RunWait,
+)
 from windlass.core.runs.rules import RunRetry
 from windlass.core.runs.states import RUN_FINAL, RunState
 
 TO_JOB = ["pending", "condition_pending", "condition_running", "container_creating"]
-TO_ACTION = ["pending", "condition_pending", "condition_running", "action_pending", "action_running"]
+TO_ACTION = [
+    "pending",
+    "condition_pending",
+    "condition_running",
+    "action_pending",
+    "action_running",
+]
 RAN = ["running", "terminating", "completed"]
 
 
@@ -46,7 +60,9 @@ def test_a_run_with_actions_passes_through_their_states() -> None:
 
 
 def test_a_retried_run_passes_through_retrying() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, retry=RunRetry(max_retries=2, initial_delay_seconds=30.0)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, retry=RunRetry(max_retries=2, initial_delay_seconds=30.0))
+    )
     run = harness.submit()
     harness.start(run)
     harness.end(run, "failed")
@@ -81,7 +97,11 @@ def test_the_previous_state_and_its_time_are_kept() -> None:
     harness.start(run)
 
     row = harness.rows[run]
-    assert (row.state, row.previous_state, row.state_at) == ("running", "container_creating", T0 + 5_000_000)
+    assert (row.state, row.previous_state, row.state_at) == (
+        "running",
+        "container_creating",
+        T0 + 5_000_000,
+    )
 
 
 def test_a_violation_without_an_action_skips_the_run_and_stops_its_job() -> None:
@@ -103,8 +123,13 @@ def test_waiting_runs_start_in_order_and_one_at_a_time() -> None:
     runs = [harness.submit() for _ in range(4)]
     begun: list[str] = []
     for run in runs:
-        begun += [command.job_id for command in harness.commands if isinstance(command, AdmitJob)][len(begun) :]
-        assert len([one for one in runs if harness.state(one) in ("container_creating", "running")]) == 1
+        begun += [command.job_id for command in harness.commands if isinstance(command, AdmitJob)][
+            len(begun) :
+        ]
+        assert (
+            len([one for one in runs if harness.state(one) in ("container_creating", "running")])
+            == 1
+        )
         harness.start(run)
         harness.end(run)
 
@@ -126,7 +151,9 @@ def test_a_new_run_queues_behind_waiting_runs() -> None:
 
 
 def test_a_run_that_waits_too_long_fails() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0))
+    )
     harness.submit()
     second = harness.submit()
 
@@ -159,7 +186,9 @@ def test_kill_old_makes_room_for_one_only() -> None:
 
 
 def test_retry_later_checks_again_after_the_delay() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0))
+    )
     first, second = harness.submit(), harness.submit()
     harness.start(first)
     harness.end(first)
@@ -172,7 +201,11 @@ def test_retry_later_checks_again_after_the_delay() -> None:
 
 
 def test_retry_later_fails_after_the_maximum_number_of_checks() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0, times_max=3)))
+    harness = RunHarness(
+        rules(
+            max_concurrent_runs=1, violation=action("retry_later", delay_seconds=60.0, times_max=3)
+        )
+    )
     harness.submit()
     second = harness.submit()
 
@@ -190,7 +223,11 @@ def test_a_run_is_skipped_after_one_that_failed_where_success_is_required() -> N
 
     second, third = harness.submit(), harness.submit()
 
-    assert [harness.state(run) for run in (first, second, third)] == ["failed", "completed", "completed"]
+    assert [harness.state(run) for run in (first, second, third)] == [
+        "failed",
+        "completed",
+        "completed",
+    ]
     assert harness.rows[third].detail.violations[0].constraint == "require_previous_success"
 
 
@@ -207,7 +244,11 @@ def test_a_retry_by_request_is_a_run_that_may_repair_the_previous_one() -> None:
     third = harness.submit()
 
     assert RetryJob("job001", "fetch") in harness.commands
-    assert [harness.state(run) for run in (first, again, third)] == ["failed", "completed", "container_creating"]
+    assert [harness.state(run) for run in (first, again, third)] == [
+        "failed",
+        "completed",
+        "container_creating",
+    ]
 
 
 def test_a_retry_that_is_requested_twice_is_one_run() -> None:
@@ -225,7 +266,9 @@ def test_a_retry_that_is_requested_twice_is_one_run() -> None:
 
 
 def test_the_action_on_failure_follows_the_last_attempt_only() -> None:
-    harness = RunHarness(rules(failure=action("trigger_job", workflow_id="alarm"), retry=RunRetry(max_retries=1)))
+    harness = RunHarness(
+        rules(failure=action("trigger_job", workflow_id="alarm"), retry=RunRetry(max_retries=1))
+    )
     run = harness.submit()
     harness.start(run)
     harness.end(run, "failed")
@@ -239,7 +282,9 @@ def test_the_action_on_failure_follows_the_last_attempt_only() -> None:
 
 
 def test_delays_between_attempts_grow_up_to_their_maximum() -> None:
-    harness = RunHarness(rules(retry=RunRetry(max_retries=4, initial_delay_seconds=10.0, max_delay_seconds=35.0)))
+    harness = RunHarness(
+        rules(retry=RunRetry(max_retries=4, initial_delay_seconds=10.0, max_delay_seconds=35.0))
+    )
     run = harness.submit()
     waits: list[float] = []
     for _ in range(4):
@@ -266,25 +311,34 @@ def test_a_retry_is_partial_unless_full_is_set() -> None:
 
 
 def test_a_run_between_attempts_keeps_its_place() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1))
+    )
     first, second = harness.submit(), harness.submit()
     harness.start(first)
 
     harness.end(first, "failed")
     harness.pass_time(30)
 
-    assert [harness.state(run) for run in (first, second)] == ["container_creating", "action_running"]
+    assert [harness.state(run) for run in (first, second)] == [
+        "container_creating",
+        "action_running",
+    ]
 
 
 def test_a_run_that_takes_longer_than_expected_continues_and_is_reported_once() -> None:
-    harness = RunHarness(rules(max_expected_run_seconds=10.0, slow=action("trigger_job", workflow_id="alarm")))
+    harness = RunHarness(
+        rules(max_expected_run_seconds=10.0, slow=action("trigger_job", workflow_id="alarm"))
+    )
     run = harness.submit()
     harness.start(run)
 
     harness.pass_time(60)
 
     assert harness.state(run) == "running"
-    assert [one.constraint for one in harness.rows[run].detail.violations] == ["max_expected_run_time"]
+    assert [one.constraint for one in harness.rows[run].detail.violations] == [
+        "max_expected_run_time"
+    ]
     assert harness.count(TriggerJob) == 1
 
 
@@ -383,7 +437,9 @@ def test_a_run_that_no_engine_serves_is_orphaned_once_it_has_started(state: RunS
 
     assert harness.state(run) == ("pre_run" if state is RunState.PRE_RUN else "orphaned")
     calls = [command.job_id for command in harness.commands if isinstance(command, MakeCall)]
-    assert harness.cancelled() == ([] if state is RunState.PRE_RUN else [*calls, harness.rows[run].job_id])
+    assert harness.cancelled() == (
+        [] if state is RunState.PRE_RUN else [*calls, harness.rows[run].job_id]
+    )
 
 
 def test_a_cancel_of_a_run_that_has_ended_changes_nothing() -> None:
@@ -408,7 +464,9 @@ def test_a_cancelled_run_starts_the_next_waiting_run() -> None:
 
 
 def test_a_timer_that_fires_too_early_is_set_again() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, violation=action("wait", timeout_seconds=60.0))
+    )
     harness.submit()
     second = harness.submit()
     harness.pass_time(30)
@@ -432,7 +490,9 @@ def test_repeated_messages_change_nothing() -> None:
 
 
 def test_the_metrics_have_the_duration_of_each_phase() -> None:
-    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1)))
+    harness = RunHarness(
+        rules(max_concurrent_runs=1, violation=action("wait"), retry=RunRetry(max_retries=1))
+    )
     first, run = harness.submit(), harness.submit()
     harness.start(first)
     harness.pass_time(10)
@@ -449,9 +509,17 @@ def test_the_metrics_have_the_duration_of_each_phase() -> None:
 
     metrics = harness.rows[run].detail.metrics
     assert metrics is not None
-    assert (metrics.action_seconds, metrics.container_creation_seconds, metrics.execution_seconds) == (10.0, 4.0, 24.0)
+    assert (
+        metrics.action_seconds,
+        metrics.container_creation_seconds,
+        metrics.execution_seconds,
+    ) == (10.0, 4.0, 24.0)
     assert (metrics.retry_wait_seconds, metrics.total_seconds) == (30.0, 68.0)
-    assert (metrics.constraints_violated, metrics.actions_executed, metrics.retry_attempt) == (1, 1, 1)
+    assert (metrics.constraints_violated, metrics.actions_executed, metrics.retry_attempt) == (
+        1,
+        1,
+        1,
+    )
     assert (metrics.final_state, metrics.success, metrics.max_retries) == ("completed", True, 1)
     assert metrics.state_transitions == len(harness.path(run))
 
@@ -460,7 +528,9 @@ def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exi
     harness = RunHarness(rules(retry=RunRetry(max_retries=1)))
     run = harness.submit()
     harness.start(run)
-    harness.decide(ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5)))
+    harness.decide(
+        ContainerEnded("job001", Container(exit_code=137, pod_start_seconds=2.0, api_calls=5))
+    )
     harness.end(run, "failed")
     harness.pass_time(30)
     harness.start(run)

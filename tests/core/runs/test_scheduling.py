@@ -50,7 +50,11 @@ def test_a_slot_fires_once_at_its_time_with_the_input_of_the_schedule() -> None:
     [command] = harness.commands
     assert before == 0
     assert isinstance(command, MakeJob)
-    assert (command.run_id, command.scheduled_at, command.input) == (run_id(1), T0 + MINUTE, {"x": 1})
+    assert (command.run_id, command.scheduled_at, command.input) == (
+        run_id(1),
+        T0 + MINUTE,
+        {"x": 1},
+    )
     assert harness.states() == ["container_creating", "pre_run"]
 
 
@@ -109,10 +113,16 @@ def test_only_the_latest_of_the_missed_slots_is_caught_up() -> None:
 
 def test_the_latest_slot_is_not_caught_up_outside_the_window() -> None:
     harness = RunHarness(
-        rules(schedule=Schedule(interval_seconds=3600), catch_up=CatchUp.LATEST, catch_up_window_seconds=600.0)
+        rules(
+            schedule=Schedule(interval_seconds=3600),
+            catch_up=CatchUp.LATEST,
+            catch_up_window_seconds=600.0,
+        )
     )
     harness.deploy()
-    harness.now = (harness.now // (3600 * MICROSECONDS) + 11) * 3600 * MICROSECONDS - 60 * MICROSECONDS
+    harness.now = (
+        harness.now // (3600 * MICROSECONDS) + 11
+    ) * 3600 * MICROSECONDS - 60 * MICROSECONDS
 
     harness.pass_time(0)
 
@@ -123,7 +133,9 @@ def test_the_latest_slot_is_not_caught_up_outside_the_window() -> None:
 def test_without_catch_up_missed_slots_are_not_run_and_the_next_one_is() -> None:
     harness = RunHarness(rules(schedule=Schedule(interval_seconds=600)))
     harness.deploy()
-    harness.now = (harness.now // (600 * MICROSECONDS) + 11) * 600 * MICROSECONDS - 120 * MICROSECONDS
+    harness.now = (
+        harness.now // (600 * MICROSECONDS) + 11
+    ) * 600 * MICROSECONDS - 120 * MICROSECONDS
     harness.pass_time(0)
     before = harness.count(MakeJob)
 
@@ -145,7 +157,10 @@ def test_a_slot_that_is_a_little_late_is_not_missed() -> None:
 def test_every_slot_is_run_or_its_reason_is_recorded() -> None:
     harness = down_for_ten_slots()
 
-    ran, cancelled = slots_run(harness), [row for row in harness.rows.values() if row.state == "cancelled"]
+    ran, cancelled = (
+        slots_run(harness),
+        [row for row in harness.rows.values() if row.state == "cancelled"],
+    )
     assert ran == [10]
     assert [row.run_id for row in cancelled] == [run_id(1)]
     assert "missed" in (cancelled[0].detail.reason or "")
@@ -166,7 +181,12 @@ def test_catch_up_respects_the_limit_and_the_order() -> None:
     assert slots_run(harness) == [1]
 
     waiting = RunHarness(
-        rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL, max_concurrent_runs=1, violation=action("wait"))
+        rules(
+            schedule=EVERY_MINUTE,
+            catch_up=CatchUp.ALL,
+            max_concurrent_runs=1,
+            violation=action("wait"),
+        )
     )
     waiting.deploy()
     waiting.now += 10 * MINUTE + 1
@@ -209,7 +229,9 @@ def test_a_deleted_schedule_plans_nothing() -> None:
 
 def test_a_new_version_applies_to_the_planned_run() -> None:
     harness = scheduled()
-    harness.registry.rules["flow", 2] = rules(schedule=Schedule(cron="* * * * *", input_data={"x": 2}))
+    harness.registry.rules["flow", 2] = rules(
+        schedule=Schedule(cron="* * * * *", input_data={"x": 2})
+    )
 
     harness.deploy(2)
     harness.pass_time(60)
@@ -225,7 +247,9 @@ def test_a_new_version_does_not_apply_to_a_run_that_has_started() -> None:
 
     harness.deploy(2)
 
-    assert [row.version for row in sorted(harness.rows.values(), key=lambda row: row.scheduled_at)] == [1, 2]
+    assert [
+        row.version for row in sorted(harness.rows.values(), key=lambda row: row.scheduled_at)
+    ] == [1, 2]
 
 
 def test_another_expression_plans_another_slot_and_changing_back_plans_the_first_again() -> None:
@@ -265,7 +289,9 @@ def test_a_changed_schedule_catches_up_nothing_before_the_change() -> None:
 
 
 def test_a_schedule_that_is_enabled_starts_then() -> None:
-    harness = RunHarness(rules(schedule=Schedule(cron="* * * * *", enabled=False), catch_up=CatchUp.ALL))
+    harness = RunHarness(
+        rules(schedule=Schedule(cron="* * * * *", enabled=False), catch_up=CatchUp.ALL)
+    )
     harness.deploy()
     harness.pass_time(600)
     harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL)
@@ -301,7 +327,9 @@ def test_a_backfill_runs_the_slots_of_a_range_that_have_no_run_yet_in_order() ->
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
     given = ScheduleContext(row, harness.registry.rules["flow", 1], frozenset({run_id(-3)}))
 
-    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given)
+    harness.decide(
+        RunRequested("flow", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given
+    )
 
     assert slots_run(harness) == [-5, -4, -2, -1]
     assert all(harness.rows[run_id(minute)].detail.is_catch_up for minute in (-5, -4, -2, -1))
@@ -310,22 +338,32 @@ def test_a_backfill_runs_the_slots_of_a_range_that_have_no_run_yet_in_order() ->
 def test_a_backfill_runs_after_the_catch_up_of_the_schedule() -> None:
     harness = scheduled()
     harness.now += 10 * MINUTE + 1
-    given = ScheduleContext(harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1])
+    given = ScheduleContext(
+        harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1]
+    )
 
-    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given)
+    harness.decide(
+        RunRequested("flow", "r1", "backfill", since=T0 + 3 * MINUTE, until=T0 + 10 * MINUTE), given
+    )
     harness.pass_time(120)
 
     assert slots_run(harness) == [10, 4, 5, 6, 7, 8, 9, 11, 12]
 
 
 def test_a_backfill_leaves_slots_after_the_planned_run_to_the_schedule() -> None:
-    harness = RunHarness(rules(schedule=Schedule(cron="* * * * *", jitter_seconds=3_000.0), catch_up=CatchUp.ALL))
+    harness = RunHarness(
+        rules(schedule=Schedule(cron="* * * * *", jitter_seconds=3_000.0), catch_up=CatchUp.ALL)
+    )
     harness.deploy()
     harness.now += 5 * MINUTE
     due = [timer.due_at for timer in harness.timers]
-    given = ScheduleContext(harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1])
+    given = ScheduleContext(
+        harness.registry.workflow("flow").schedule, harness.registry.rules["flow", 1]
+    )
 
-    harness.decide(RunRequested("flow", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given)
+    harness.decide(
+        RunRequested("flow", "r1", "backfill", since=T0 - 2 * MINUTE, until=T0 + 5 * MINUTE), given
+    )
 
     assert due[0] > harness.now
     assert slots_run(harness) == [-1, 0]

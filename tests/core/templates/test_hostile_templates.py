@@ -40,11 +40,14 @@ BOMBS = {
     "nested loops of text": "{% for a in range(9999) %}{% for b in range(9999) %}x{% endfor %}{% endfor %}",
     "triple loops": "{% for a in range(99) %}{% for b in range(99) %}{% for c in range(99) %}{{ a*b*c }}"
     "{% endfor %}{% endfor %}{% endfor %}",
-    "free loop body": "{% for a in range(9999) %}" + "{{ not not true and false or 1 }}" * 400 + "{% endfor %}",
+    "free loop body": "{% for a in range(9999) %}"
+    + "{{ not not true and false or 1 }}" * 400
+    + "{% endfor %}",
     "loop filter": "{% for a in range(9999) if " + " and ".join(["true"] * 90) + " %}{% endfor %}",
     "recursive macro": "{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ m(40) }}",
     "lipsum": "{{ lipsum(n=100000) }}",
-    "namespace replace": "{% set ns = namespace(s='a') %}" + "{% set ns.s = ns.s | replace('a', 'aa') %}" * 40,
+    "namespace replace": "{% set ns = namespace(s='a') %}"
+    + "{% set ns.s = ns.s | replace('a', 'aa') %}" * 40,
     "replace chain": "{{ 'a'" + " | replace('a', 'aaaaaaaaaaaaaaaa')" * 20 + " }}",
     "replace nothing": "{{ ('a' * 1000000) | replace('', 'aaaaaaaaaa') }}",
     "join amplified": "{{ range(10000) | join('x' * 10000) }}",
@@ -148,7 +151,11 @@ def test_bombs_are_refused_or_cheap() -> None:
 
     assert child.returncode == 0, child.stderr[-2000:]
     assert [name for name, *_ in reports] == list(BOMBS)
-    assert {outcome for _, outcome, _, _ in reports} <= {"rendered", "TemplateInvalid", "TemplateFailed"}
+    assert {outcome for _, outcome, _, _ in reports} <= {
+        "rendered",
+        "TemplateInvalid",
+        "TemplateFailed",
+    }
     assert [(name, seconds) for name, _, seconds, _ in reports if seconds > SECONDS_MAX] == []
     # The peak only grows, so the last figure covers all of them together.
     assert reports[-1][3] < GROWTH_KB_MAX
@@ -261,7 +268,9 @@ def test_no_expression_reaches_python(expression: str) -> None:
         except (TemplateInvalid, TemplateFailed):
             continue
         # A test of a missing name may be false, but nothing of Python may be shown.
-        assert not any(word in output for word in ("<", "class", "object at", "secret", "do not")), output
+        assert not any(
+            word in output for word in ("<", "class", "object at", "secret", "do not")
+        ), output
 
 
 VOCABULARY = (
@@ -274,7 +283,20 @@ SOURCES = st.lists(WORDS, max_size=40).map(" ".join) | st.lists(WORDS, max_size=
     lambda words: "{{ " + " ".join(words) + " }}"
 )
 ATOMS = st.sampled_from(
-    ["a", "a.b", "1", "2.5", "'x'", "[]", "[1, 'a']", "{'k': 1}", "none", "true", "range(3)", "missing"]
+    [
+        "a",
+        "a.b",
+        "1",
+        "2.5",
+        "'x'",
+        "[]",
+        "[1, 'a']",
+        "{'k': 1}",
+        "none",
+        "true",
+        "range(3)",
+        "missing",
+    ]
 )
 FILTERS = st.sampled_from(
     ["upper", "length", "join(',')", "sort", "tojson", "list", "first", "default(1)", "sum", "int"]
@@ -282,7 +304,9 @@ FILTERS = st.sampled_from(
 
 
 def combined(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    operator = st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "not in", ">="])
+    operator = st.sampled_from(
+        ["+", "-", "*", "/", "//", "%", "**", "~", "==", "<", "in", "and", "or", "not in", ">="]
+    )
     return (
         st.tuples(inner, operator, inner).map(lambda t: f"({t[0]} {t[1]} {t[2]})")
         | st.tuples(inner, FILTERS).map(lambda t: f"({t[0]} | {t[1]})")

@@ -27,7 +27,14 @@ class Names:
 
 
 VALUES: Mapping[str, object] = {
-    "input": {"url": "http://api", "size": 3, "items": ["a", "b"], "flag": False, "nothing": None, "ratio": 0.5},
+    "input": {
+        "url": "http://api",
+        "size": 3,
+        "items": ["a", "b"],
+        "flag": False,
+        "nothing": None,
+        "ratio": 0.5,
+    },
     "fetch": {
         "output": {"total": 7, "rows": [{"id": 1, "tag": "x"}, {"id": 2, "tag": "y"}, {"id": 3}]},
         "status": "completed",
@@ -89,7 +96,10 @@ def test_a_template_alone_keeps_the_type_of_its_value(source: str, expected: obj
         ("n={{ input.nothing }} f={{ input.flag }} r={{ input.ratio }}", "n=null f=false r=0.5"),
         ("all: {{ fetch.output.rows[:1] }}", 'all: [{"id":1,"tag":"x"}]'),
         ("{% if input.flag %}yes{% elif input.size == 3 %}three{% else %}no{% endif %}", "three"),
-        ("{% for r in fetch.output.rows %}{{ loop.index }}:{{ r.id }};{% endfor %}", "1:1;2:2;3:3;"),
+        (
+            "{% for r in fetch.output.rows %}{{ loop.index }}:{{ r.id }};{% endfor %}",
+            "1:1;2:2;3:3;",
+        ),
         ("{% for r in [1, 2] %}{{ r }}{{ '' if loop.last else ',' }}{% endfor %}", "1,2"),
         ("{% for k, v in {'a': 1} | items %}{{ k }}={{ v }}{% endfor %}", "a=1"),
         ("{% for x in range(5) if x is odd %}{{ x }}{% else %}none{% endfor %}", "13"),
@@ -185,7 +195,12 @@ def test_a_value_without_templates_is_encoded_once() -> None:
 
 
 def test_references_are_the_names_that_a_template_reads() -> None:
-    source = ["{{ a.output.x[0].y }}", "{{ b['k'] + c.d[1] }}", "{% for x in e.f %}{{ x.g }}{% endfor %}", "{{ h[i] }}"]
+    source = [
+        "{{ a.output.x[0].y }}",
+        "{{ b['k'] + c.d[1] }}",
+        "{% for x in e.f %}{{ x.g }}{% endfor %}",
+        "{{ h[i] }}",
+    ]
 
     template = compile_template(source)
 
@@ -211,8 +226,14 @@ def test_a_variable_of_one_string_is_unknown_in_the_next() -> None:
 @pytest.mark.parametrize(
     ("source", "fragments"),
     [
-        ("{{ fech.output }}", ["{{ fech.output }}", "undefined name: 'fech'", "did you mean 'fetch'?"]),
-        ("{{ fetch.output.totl }}", ["fetch.output has no 'totl'", "available: total, rows", "did you mean 'total'?"]),
+        (
+            "{{ fech.output }}",
+            ["{{ fech.output }}", "undefined name: 'fech'", "did you mean 'fetch'?"],
+        ),
+        (
+            "{{ fetch.output.totl }}",
+            ["fetch.output has no 'totl'", "available: total, rows", "did you mean 'total'?"],
+        ),
         ("{{ fetch.output.total.x }}", ["fetch.output.total is an integer", "has no 'x'"]),
         ("{{ input.nothing.x }}", ["input.nothing is null"]),
         ("{{ input.items[9] }}", ["input.items has no element 9; it has 2"]),
@@ -226,7 +247,9 @@ def test_a_variable_of_one_string_is_unknown_in_the_next() -> None:
         ("{% for x in 5 %}{% endfor %}", ["`for` needs a list: an integer"]),
     ],
 )
-def test_a_failure_names_the_expression_and_the_available_values(source: str, fragments: list[str]) -> None:
+def test_a_failure_names_the_expression_and_the_available_values(
+    source: str, fragments: list[str]
+) -> None:
     with pytest.raises(TemplateFailed) as caught:
         rendered(source)
 
@@ -269,7 +292,9 @@ def test_a_failure_names_the_expression_and_the_available_values(source: str, fr
         ("{{ 99999999999999999999 }}", "over 64 bits"),
     ],
 )
-def test_a_construct_that_is_not_allowed_is_rejected_with_a_hint(source: str, fragment: str) -> None:
+def test_a_construct_that_is_not_allowed_is_rejected_with_a_hint(
+    source: str, fragment: str
+) -> None:
     with pytest.raises(TemplateInvalid) as caught:
         compile_template(source)
 

@@ -65,7 +65,9 @@ class DeliveryRoutes:
         reject_query(request)
         delivery_id = (await self._row(request)).delivery_id
         job_id = await self._state.control.runs.redeliver(delivery_id)
-        return json_response(RedeliveryView(delivery_id, job_id), 201, {"location": f"/api/v1/jobs/{job_id}"})
+        return json_response(
+            RedeliveryView(delivery_id, job_id), 201, {"location": f"/api/v1/jobs/{job_id}"}
+        )
 
     async def _row(self, request: Request) -> DeliveryRow:
         return await self._store.delivery(path_text(request, "delivery_id", DELIVERY_ID))

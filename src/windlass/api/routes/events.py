@@ -48,7 +48,9 @@ def routes(state: ApiState) -> list[Route]:
         job = await state.store.jobs.get(path_id(request, "job_id"))
         plan = await state.control.plan(job.spec.workflow_id, job.spec.version)
         read_page = _all_events if query.iterations == "true" else _node_events
-        events, next_cursor = await read_page(state.store, job.spec.job_id, query.after, query.limit)
+        events, next_cursor = await read_page(
+            state.store, job.spec.job_id, query.after, query.limit
+        )
         renderer = EventRenderer(state.store, plan, job, with_context=query.context == "true")
         views = _within_bytes(await renderer.render(events))
         if len(views) < len(events):

@@ -61,7 +61,9 @@ class HealthRoutes:
             await store.workflows.list(WorkflowFilter(limit=1))
             leases = (await store.leases.ownership()).leases
         except StoreUnavailable:
-            return Readiness(is_ready=False, shards=[ShardView(shard, None, 0) for shard in sorted(own)])
+            return Readiness(
+                is_ready=False, shards=[ShardView(shard, None, 0) for shard in sorted(own)]
+            )
         # A database that is not shared may still contain shards of an earlier process.
         shards = [_shard_view(row) for row in leases if control.is_shared or row.shard in own]
         return Readiness(has_shards and not self._state.closing.is_set(), shards)

@@ -49,7 +49,9 @@ class HookRoutes:
         stored = await self._state.store.workflows.get(workflow_id)
         plan = await self._state.control.plan(workflow_id, stored.version)
         if plan.hook_secret is None:
-            raise NotFound(f"workflow {workflow_id!r} accepts no webhooks; add `hook: {{secret: name}}` to it")
+            raise NotFound(
+                f"workflow {workflow_id!r} accepts no webhooks; add `hook: {{secret: name}}` to it"
+            )
         body = await read_body(request)
         signing_key = self._signing_key(workflow_id, plan.hook_secret)
         names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
@@ -71,7 +73,9 @@ class HookRoutes:
             return key_of(self._state.secrets.get(secret))
         except (SecretUnknown, SignatureInvalid) as error:
             # The caller cannot fix it and must not learn the names of secrets.
-            logger.error("webhook secret unusable", extra={"workflow_id": workflow_id, "reason": str(error)})
+            logger.error(
+                "webhook secret unusable", extra={"workflow_id": workflow_id, "reason": str(error)}
+            )
             detail = f"no usable webhook secret for workflow {workflow_id!r}; see the server log"
             raise HttpProblem(503, "unavailable", detail) from None
 

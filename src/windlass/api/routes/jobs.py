@@ -98,7 +98,9 @@ class JobRoutes:
         finished = asyncio.create_task(self._state.control.jobs.wait(job_id))
         closing = asyncio.create_task(self._state.closing.wait())
         try:
-            await asyncio.wait((finished, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                (finished, closing), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
             if finished.done():
                 finished.result()
         finally:
@@ -122,7 +124,9 @@ class JobRoutes:
         plan = await self._state.control.plan(job.spec.workflow_id, job.spec.version)
         if len(plan.nodes) > NODES_SHOWN_MAX:
             message = f"too many nodes to show with the job: {len(plan.nodes)}"
-            raise invalid("nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes")
+            raise invalid(
+                "nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes"
+            )
         nodes = await node_views(self._state.store, plan, rows, values)
         return json_response(job_view(snapshot.job, result, nodes_in_order(plan, nodes)))
 

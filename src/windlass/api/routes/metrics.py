@@ -37,7 +37,11 @@ def routes(state: ApiState) -> list[Route]:
     async def metrics(request: Request) -> Response:
         reject_query(request)
         counted = state.control.counters()
-        found = [*_process_metrics(state, counted), *await _worker_metrics(state), *_run_metrics(counted.runs)]
+        found = [
+            *_process_metrics(state, counted),
+            *await _worker_metrics(state),
+            *_run_metrics(counted.runs),
+        ]
         return Response(prometheus_text(found), 200, media_type=TEXT)
 
     operation = Operation(
@@ -78,7 +82,9 @@ def _process_metrics(state: ApiState, counted: CountersSnapshot) -> list[Metric]
     finished = [({"status": status}, count) for status, count in sorted(counted.jobs.items())]
     return [
         Metric("info", "gauge", "The running version.", [({"version": state.version}, 1)]),
-        Metric("shards", "gauge", "Shards that this process owns.", [({}, len(state.control.shards))]),
+        Metric(
+            "shards", "gauge", "Shards that this process owns.", [({}, len(state.control.shards))]
+        ),
         _counter("commits", "Batches that this process committed.", [({}, counted.commits)]),
         _counter("events", "Events that this process stored.", [({}, counted.events)]),
         _counter("tasks", "Tasks that this process published.", [({}, counted.tasks)]),
@@ -119,4 +125,6 @@ def _run_metrics(runs: Mapping[str, RunsCounted]) -> list[Metric]:
 
 
 def _samples(workflow_id: str, label: str, counts: Mapping[str, float]) -> Samples:
-    return [({"workflow_id": workflow_id, label: key}, count) for key, count in sorted(counts.items())]
+    return [
+        ({"workflow_id": workflow_id, label: key}, count) for key, count in sorted(counts.items())
+    ]

@@ -122,7 +122,9 @@ class NodeRoutes:
             name = path_id(request, "node_id")
             if index is not None:
                 name += f"[{index}]"
-            raise NotFound(f"{name} has no output: it has not completed, or the iteration does not exist")
+            raise NotFound(
+                f"{name} has no output: it has not completed, or the iteration does not exist"
+            )
         with self._reads.acquire():
             return Response(await read_output(self._state.artifacts, output), media_type=JSON)
 
@@ -177,7 +179,10 @@ def routes(state: ApiState) -> list[Route]:
     ]  # fmt: skip
 
 
-_PARAMS = {"params": {"url": "https://example.org/reports/7", "headers": {"accept": "text/csv"}}, "rendered": True}
+_PARAMS = {
+    "params": {"url": "https://example.org/reports/7", "headers": {"accept": "text/csv"}},
+    "rendered": True,
+}
 _NODE = {
     "node_id": "each",
     "status": "running",

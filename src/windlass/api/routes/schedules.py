@@ -12,7 +12,15 @@ from windlass.api.operations import Operation, json_response, route
 from windlass.api.optional_values import given
 from windlass.api.policy import Policy
 from windlass.api.problems import invalid
-from windlass.api.requests import Cursor, Limit, path_id, quoted, read_json, read_query, reject_query
+from windlass.api.requests import (
+    Cursor,
+    Limit,
+    path_id,
+    quoted,
+    read_json,
+    read_query,
+    reject_query,
+)
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.instants import parse_instant
@@ -86,19 +94,25 @@ class ScheduleRoutes:
         query = read_query(request, NextSlotsQuery)
         row = await self._row(request)
         schedule = await schedule_of(self._state.control.plan, row)
-        return json_response(next_slots_view(row.workflow_id, schedule, self._state.clock.now(), query.count))
+        return json_response(
+            next_slots_view(row.workflow_id, schedule, self._state.clock.now(), query.count)
+        )
 
     async def pause(self, request: Request) -> Response:
         """Pause a schedule."""
         reject_query(request)
         row = await self._row(request)
-        return json_response(await self._view(await self._state.control.runs.pause(row.workflow_id)))
+        return json_response(
+            await self._view(await self._state.control.runs.pause(row.workflow_id))
+        )
 
     async def resume(self, request: Request) -> Response:
         """Resume a schedule with its next slot."""
         reject_query(request)
         row = await self._row(request)
-        return json_response(await self._view(await self._state.control.runs.resume(row.workflow_id)))
+        return json_response(
+            await self._view(await self._state.control.runs.resume(row.workflow_id))
+        )
 
     async def trigger(self, request: Request) -> Response:
         """Start a run now."""
@@ -109,7 +123,9 @@ class ScheduleRoutes:
         input_data = schedule.input_data if body.input_data is None else body.input_data
         submit = SubmitRequest(row.workflow_id, input_data, idempotency_key=body.idempotency_key)
         # A schedule with a new input does not make the same request another one.
-        return submitted_response(await self._state.control.jobs.submit(submit, (row.workflow_id, body.input_data)))
+        return submitted_response(
+            await self._state.control.jobs.submit(submit, (row.workflow_id, body.input_data))
+        )
 
     async def backfill(self, request: Request) -> Response:
         """Run the past slots of a range that have no run."""
@@ -124,7 +140,9 @@ class ScheduleRoutes:
         fill = runs.unfilled if body.dry_run else runs.backfill
         # `since` is included; the engine excludes the start of the range.
         slots = await fill(workflow_id, max(0, since - 1), until)
-        return json_response(BackfillView(workflow_id, [instant(slot) for slot in slots], body.dry_run))
+        return json_response(
+            BackfillView(workflow_id, [instant(slot) for slot in slots], body.dry_run)
+        )
 
     async def _row(self, request: Request) -> ScheduleRow:
         return await self._store.schedule(path_id(request, "workflow_id"))

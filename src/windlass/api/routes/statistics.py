@@ -14,7 +14,13 @@ from windlass.api.policy import Policy
 from windlass.api.requests import path_id, read_query
 from windlass.api.state import ApiState
 from windlass.core.instants import MICROSECONDS
-from windlass.views.statistics import activity_buckets, bucket_seconds, critical_path, median_job, workflow_statistics
+from windlass.views.statistics import (
+    activity_buckets,
+    bucket_seconds,
+    critical_path,
+    median_job,
+    workflow_statistics,
+)
 from windlass.wire import ActivityView, Version, WorkflowStatisticsView
 
 JOBS = 50
@@ -81,9 +87,13 @@ class StatisticsRoutes:
         first_at = (last - count + 1) * interval * MICROSECONDS
         jobs = await overview.active_jobs(first_at, ACTIVE_MAX + 1)
         # In a thread: counting tens of thousands of jobs would block the event loop.
-        buckets = await asyncio.to_thread(activity_buckets, jobs[:ACTIVE_MAX], first_at, interval, count)
+        buckets = await asyncio.to_thread(
+            activity_buckets, jobs[:ACTIVE_MAX], first_at, interval, count
+        )
         unfinished = await overview.unfinished_count(UNFINISHED_JOBS_MAX)
-        return json_response(ActivityView(interval, buckets, unfinished, truncated=len(jobs) > ACTIVE_MAX))
+        return json_response(
+            ActivityView(interval, buckets, unfinished, truncated=len(jobs) > ACTIVE_MAX)
+        )
 
 
 def routes(state: ApiState) -> list[Route]:

@@ -92,7 +92,9 @@ async def node_events(
             finished = (await state.store.jobs.get(job.spec.job_id)).state.is_final
             scanned_from, sent = after, after
             while True:
-                page = await state.store.overview.node_events(job.spec.job_id, after, EVENTS_PAGE, SCANNED_MAX)
+                page = await state.store.overview.node_events(
+                    job.spec.job_id, after, EVENTS_PAGE, SCANNED_MAX
+                )
                 if page.last_seq == after:
                     break
                 after = page.last_seq

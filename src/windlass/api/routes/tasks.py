@@ -87,7 +87,9 @@ class TaskRoutes:
         try:
             prepared = await prepare_claim(self._state, claims)
         except WindlassError:
-            await self._state.broker.return_tasks(body.worker_id, [claim.task.task_id for claim in claims])
+            await self._state.broker.return_tasks(
+                body.worker_id, [claim.task.task_id for claim in claims]
+            )
             raise
         await self._fail(body.worker_id, prepared.failed)
         if claims and await request.is_disconnected():
@@ -97,14 +99,18 @@ class TaskRoutes:
         await self._report_started(body.worker_id, prepared.claims)
         return json_response(ClaimView(prepared.tasks))
 
-    async def _consume(self, body: ClaimRequest, seconds: float, request: Request) -> Sequence[TaskClaim]:
+    async def _consume(
+        self, body: ClaimRequest, seconds: float, request: Request
+    ) -> Sequence[TaskClaim]:
         time = asyncio.get_running_loop().time
         deadline = time() + seconds
         next_check = time() + DISCONNECT_CHECK_SECONDS
         while True:
             remaining = deadline - time()
             wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
-            claims = await self._state.broker.claim(body.worker_id, body.queues, body.max_tasks, wait)
+            claims = await self._state.broker.claim(
+                body.worker_id, body.queues, body.max_tasks, wait
+            )
             if claims or remaining <= 0 or self._state.closing.is_set():
                 return claims
             if time() >= next_check:
@@ -117,8 +123,12 @@ class TaskRoutes:
         now = self._state.clock.now()
         for task, outcome in failed:
             seed = self._state.chance.getrandbits(32)
-            message = TaskFinished.of(task, worker_id, outcome, started_at=now, finished_at=now, seed=seed)
-            await self._state.broker.finish(worker_id, [TaskReport(task.task_id, task.shard, message)])
+            message = TaskFinished.of(
+                task, worker_id, outcome, started_at=now, finished_at=now, seed=seed
+            )
+            await self._state.broker.finish(
+                worker_id, [TaskReport(task.task_id, task.shard, message)]
+            )
 
     async def _report_started(self, worker_id: str, claims: Sequence[TaskClaim]) -> None:
         """Report claimed tasks as started, so that their timeouts run even if the worker disappears."""
@@ -243,7 +253,9 @@ class TaskRoutes:
             seed=self._state.chance.getrandbits(32),
             context=context,
         )
-        verdict = await self._state.control.jobs.report(address.task_id(attempt), spec.shard, message)
+        verdict = await self._state.control.jobs.report(
+            address.task_id(attempt), spec.shard, message
+        )
         if verdict is ReportVerdict.UNKNOWN:
             raise _unknown(address)
         if verdict is None:
@@ -255,7 +267,9 @@ class TaskRoutes:
         if isinstance(outcome, Failed) or len(memoryview(outcome.output)) <= INLINE_BYTES_MAX:
             return outcome
         body = bytes(outcome.output)
-        return Succeeded(reference(await self._state.artifacts.put(job_id, body), len(body)), outcome.meta)
+        return Succeeded(
+            reference(await self._state.artifacts.put(job_id, body), len(body)), outcome.meta
+        )
 
 
 class TaskAddress(Struct, frozen=True):
@@ -289,7 +303,9 @@ def _job_id(body: EmitEventRequest) -> str:
     if body.job_id is not None:
         return body.job_id
     if body.execution_id is None:
-        raise invalid("job_id", "missing job_id and execution_id", "send the job_id of the claimed task")
+        raise invalid(
+            "job_id", "missing job_id and execution_id", "send the job_id of the claimed task"
+        )
     return str(body.execution_id)
 
 

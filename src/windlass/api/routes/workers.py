@@ -55,7 +55,10 @@ def routes(state: ApiState) -> list[Route]:
     async def list_queues(request: Request) -> Response:
         reject_query(request)
         queues = await state.broker.queues()
-        views = [QueueView(queue.queue, queue.depth, queue.running, queue.oldest_seconds) for queue in queues]
+        views = [
+            QueueView(queue.queue, queue.depth, queue.running, queue.oldest_seconds)
+            for queue in queues
+        ]
         return json_response(QueuesView(views))
 
     return [

@@ -73,7 +73,9 @@ class WorkflowRoutes:
         definition, warnings = await self._read(request)
         encoded = definition_json(definition)
         now = self._state.clock.now()
-        stored = await self._state.store.workflows.put(definition.workflow_id, encoded, digest(encoded), now)
+        stored = await self._state.store.workflows.put(
+            definition.workflow_id, encoded, digest(encoded), now
+        )
         view = workflow_view(stored, await self._aliases(stored), warnings)
         return json_response(view, 201 if stored.is_new else 200)
 
@@ -85,9 +87,13 @@ class WorkflowRoutes:
         except DefinitionInvalid as error:
             errors = [problem_item(problem) for problem in error.problems if not problem.warning]
             warnings = [warning_view(problem) for problem in error.problems if problem.warning]
-            return json_response(ValidationView(valid=False, workflow_id=None, errors=errors, warnings=warnings))
+            return json_response(
+                ValidationView(valid=False, workflow_id=None, errors=errors, warnings=warnings)
+            )
         warnings = [warning_view(problem) for problem in found]
-        return json_response(ValidationView(valid=True, workflow_id=definition.workflow_id, warnings=warnings))
+        return json_response(
+            ValidationView(valid=True, workflow_id=definition.workflow_id, warnings=warnings)
+        )
 
     async def _read(self, request: Request) -> tuple[Definition, list[Problem]]:
         given = media_type(request)
@@ -96,7 +102,9 @@ class WorkflowRoutes:
             raise HttpProblem(415, "unsupported-media-type", detail)
         body = await read_body(request)
         format = "json" if given == JSON else "yaml"
-        return await self._run(len(body), read_definition, body, format=format, handlers=self._state.handlers)
+        return await self._run(
+            len(body), read_definition, body, format=format, handlers=self._state.handlers
+        )
 
     async def list(self, request: Request) -> Response:
         """List workflows by id, each in its newest version."""
@@ -104,13 +112,17 @@ class WorkflowRoutes:
         after: str | None = decode_cursor(given(query.cursor), str)
         rows = await self._state.store.workflows.list(WorkflowFilter(after, query.limit + 1))
         page, next_cursor = paginate(rows, query.limit, lambda row: encode_cursor(row.workflow_id))
-        views = [workflow_view(row, await self._aliases(row), with_definition=False) for row in page]
+        views = [
+            workflow_view(row, await self._aliases(row), with_definition=False) for row in page
+        ]
         if query.recent and views:
             recent = await self._recent_jobs([view.workflow_id for view in views], query.recent)
             views = [structs.replace(view, recent=recent[view.workflow_id]) for view in views]
         return json_response(Page(views, next_cursor))
 
-    async def _recent_jobs(self, workflow_ids: Sequence[str], count: int) -> Mapping[str, Sequence[RecentJobView]]:
+    async def _recent_jobs(
+        self, workflow_ids: Sequence[str], count: int
+    ) -> Mapping[str, Sequence[RecentJobView]]:
         recent: dict[str, list[RecentJobView]] = {workflow_id: [] for workflow_id in workflow_ids}
         for job in await self._state.store.overview.recent_jobs(workflow_ids, count):
             recent[job.workflow_id].append(recent_job_view(job))
@@ -155,7 +167,9 @@ class WorkflowRoutes:
         """Delete a workflow."""
         query = read_query(request, DeleteQuery)
         workflow_id = path_id(request, "workflow_id")
-        await self._state.store.workflows.delete(workflow_id, self._state.clock.now(), force=query.force == "true")
+        await self._state.store.workflows.delete(
+            workflow_id, self._state.clock.now(), force=query.force == "true"
+        )
         return Response(status_code=204)
 
     async def put_alias(self, request: Request) -> Response:
@@ -165,7 +179,9 @@ class WorkflowRoutes:
         check_alias(alias)
         targets = _alias_targets(await read_json(request, _alias))
         stored = await self._state.store.workflows.get(workflow_id)
-        await self._state.store.workflows.put_alias(workflow_id, alias, targets, self._state.clock.now())
+        await self._state.store.workflows.put_alias(
+            workflow_id, alias, targets, self._state.clock.now()
+        )
         return json_response(workflow_view(stored, await self._aliases(stored)))
 
     async def delete_alias(self, request: Request) -> Response:
@@ -181,12 +197,17 @@ class WorkflowRoutes:
 
     async def _aliases(self, stored: StoredWorkflow) -> Mapping[str, Sequence[AliasTarget]]:
         """Return the aliases of a workflow, `latest` first."""
-        return {LATEST: [AliasTarget(stored.version)], **await self._state.store.workflows.aliases(stored.workflow_id)}
+        return {
+            LATEST: [AliasTarget(stored.version)],
+            **await self._state.store.workflows.aliases(stored.workflow_id),
+        }
 
 
 def _alias_targets(body: AliasRequest) -> list[AliasTarget]:
     if (body.version is None) == (not body.targets):
-        raise invalid("version", "give either `version` or `targets`", "one version, or several with weights")
+        raise invalid(
+            "version", "give either `version` or `targets`", "one version, or several with weights"
+        )
     if body.version is not None:
         return [AliasTarget(body.version)]
     versions = [target.version for target in body.targets]

@@ -88,7 +88,9 @@ class PostgresBroker:
             worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
         )
 
-    async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+    async def _claim(
+        self, worker_id: str, queues: Sequence[str], limit: int
+    ) -> Sequence[TaskClaim]:
         query = asyncio.ensure_future(self._pool.fetch("claim", worker_id, list(queues), limit))
         try:
             return _claims(await asyncio.shield(query))
@@ -168,7 +170,9 @@ class PostgresBroker:
         )
 
     async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
-        return _first_column(await self._pool.fetch("pop_cancellations", worker_id, CANCELLATIONS_MAX))
+        return _first_column(
+            await self._pool.fetch("pop_cancellations", worker_id, CANCELLATIONS_MAX)
+        )
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         found: list[str] = []
@@ -185,7 +189,9 @@ class PostgresBroker:
         ):
             held.setdefault(holder, []).append(HeldTask(claimed_at, task_id))
         workers: list[WorkerInfo] = []
-        for worker_id, queues, seen_at, count in await self._pool.fetch("workers", WORKERS_SHOWN_MAX):
+        for worker_id, queues, seen_at, count in await self._pool.fetch(
+            "workers", WORKERS_SHOWN_MAX
+        ):
             tasks = sorted(held.get(worker_id, ()))
             workers.append(WorkerInfo(worker_id, tuple(queues), count, seen_at, tasks))
         return workers

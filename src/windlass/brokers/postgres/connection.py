@@ -76,7 +76,9 @@ class PostgresBrokerConnector:
 
     async def connect(self) -> Any:
         """Open a connection outside the pool. Raises one of `failures`."""
-        return await self.driver.connect(self.url, timeout=CONNECT_SECONDS_MAX, command_timeout=CALL_SECONDS_MAX)
+        return await self.driver.connect(
+            self.url, timeout=CONNECT_SECONDS_MAX, command_timeout=CALL_SECONDS_MAX
+        )
 
     async def pool(self) -> Any:
         """Return a pool that connects when it is used."""

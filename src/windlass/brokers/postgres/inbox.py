@@ -21,7 +21,9 @@ log = logging.getLogger("windlass.brokers")
 class PostgresInbox:
     """Receives and acknowledges the messages of one shard."""
 
-    def __init__(self, shard: int, pool: PostgresBrokerPool, notifications: PostgresNotifications) -> None:
+    def __init__(
+        self, shard: int, pool: PostgresBrokerPool, notifications: PostgresNotifications
+    ) -> None:
         self._shard = shard
         self._pool = pool
         self._notifier = notifications.notifier
@@ -58,7 +60,9 @@ class PostgresInbox:
             try:
                 messages.append(decode_message(encoded))
             except msgspec.DecodeError:
-                log.warning("skipping an invalid message to shard %d: %r", self._shard, encoded[:200])
+                log.warning(
+                    "skipping an invalid message to shard %d: %r", self._shard, encoded[:200]
+                )
                 self._invalid.add(number)
             else:
                 self._received.append(number)

@@ -104,7 +104,9 @@ class PostgresNotifications:
             except self._connector.failures as failure:
                 if self.notifier.is_connected:
                     log.warning(
-                        "no notifications from PostgreSQL at %s, reconnecting: %s", self._connector.address, failure
+                        "no notifications from PostgreSQL at %s, reconnecting: %s",
+                        self._connector.address,
+                        failure,
                     )
                     pause = RETRY_SECONDS_MIN
             self.notifier.is_connected = False
@@ -126,7 +128,9 @@ class PostgresNotifications:
         finally:
             connection.terminate()
 
-    def _on_notification(self, connection: object, process: object, channel: object, payload: str) -> None:
+    def _on_notification(
+        self, connection: object, process: object, channel: object, payload: str
+    ) -> None:
         done: list[str] = []
         for entry in payload.split("\n"):
             if entry.startswith(DONE_PREFIX):

@@ -86,7 +86,9 @@ class RedisBroker:
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         if tasks:
-            arguments = [(task.task_id, task.queue, task.priority, _encode_task(task)) for task in tasks]
+            arguments = [
+                (task.task_id, task.queue, task.priority, _encode_task(task)) for task in tasks
+            ]
             await self._connection.run_batches("publish", (), _joined(arguments))
 
     async def claim(
@@ -97,7 +99,9 @@ class RedisBroker:
             worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
         )
 
-    async def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> Sequence[TaskClaim]:
+    async def _claim(
+        self, worker_id: str, queues: Sequence[str], limit: int
+    ) -> Sequence[TaskClaim]:
         async def undo(answer: Sequence[Any]) -> None:
             await self.return_tasks(worker_id, [claim.task.task_id for claim in _claims(answer)])
 
@@ -105,11 +109,15 @@ class RedisBroker:
         return _claims(await self._connection.run("claim", arguments, undo))
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
-        answers = await self._connection.run_batches("extend", [worker_id], slices(task_ids, LOOKUP_MAX))
+        answers = await self._connection.run_batches(
+            "extend", [worker_id], slices(task_ids, LOOKUP_MAX)
+        )
         return _joined_ids(answers)
 
     async def finish(self, worker_id: str, reports: Sequence[TaskReport]) -> None:
-        arguments = [(report.task_id, report.shard, encode_message(report.message)) for report in reports]
+        arguments = [
+            (report.task_id, report.shard, encode_message(report.message)) for report in reports
+        ]
         await self._connection.run_batches("finish", [worker_id], _joined(arguments))
 
     async def return_tasks(self, worker_id: str, task_ids: Sequence[str]) -> None:
@@ -120,7 +128,9 @@ class RedisBroker:
         timeout_microseconds = round(timeout_seconds * MICROSECONDS)
         count, cursor = 0, b"0"
         while True:
-            cursor, reclaimed = await self._connection.run("reclaim", [timeout_microseconds, BATCH_MAX, cursor])
+            cursor, reclaimed = await self._connection.run(
+                "reclaim", [timeout_microseconds, BATCH_MAX, cursor]
+            )
             count += reclaimed
             if cursor == b"0":
                 return count
@@ -135,11 +145,15 @@ class RedisBroker:
         )
 
     async def _pop_cancellations(self, worker_id: str) -> Sequence[str]:
-        found = await self._connection.call("LPOP", f"{self._prefix}cancellations:{worker_id}", CANCELLATIONS_MAX)
+        found = await self._connection.call(
+            "LPOP", f"{self._prefix}cancellations:{worker_id}", CANCELLATIONS_MAX
+        )
         return [task_id.decode() for task_id in found or ()]
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
-        return _joined_ids([await self._connection.run("missing", part) for part in slices(task_ids, LOOKUP_MAX)])
+        return _joined_ids(
+            [await self._connection.run("missing", part) for part in slices(task_ids, LOOKUP_MAX)]
+        )
 
     # Overview
 
@@ -157,7 +171,9 @@ class RedisBroker:
     def _inbox(self, shard: int) -> RedisInbox:
         inbox = self._inboxes.get(shard)
         if inbox is None:
-            inbox = self._inboxes[shard] = RedisInbox(shard, self._prefix, self._connection, self._listener)
+            inbox = self._inboxes[shard] = RedisInbox(
+                shard, self._prefix, self._connection, self._listener
+            )
         return inbox
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:
@@ -209,9 +225,12 @@ def _claims(answer: Sequence[Any]) -> list[TaskClaim]:
     return claims
 
 
-def _worker_info(worker_id: bytes, seen_at: bytes, queues: bytes, held: int, *tasks: bytes) -> WorkerInfo:
+def _worker_info(
+    worker_id: bytes, seen_at: bytes, queues: bytes, held: int, *tasks: bytes
+) -> WorkerInfo:
     held_tasks = [
-        HeldTask(int(claimed_at), task_id.decode()) for task_id, claimed_at in zip(tasks[::2], tasks[1::2], strict=True)
+        HeldTask(int(claimed_at), task_id.decode())
+        for task_id, claimed_at in zip(tasks[::2], tasks[1::2], strict=True)
     ]
     return WorkerInfo(
         worker_id=worker_id.decode(),

@@ -70,7 +70,11 @@ class ChannelListener:
                     await protocol.aclose()
             except self._connector.failures as failure:
                 if self.notifier.is_connected:
-                    log.warning("no notifications from Redis at %s, reconnecting: %s", self._connector.address, failure)
+                    log.warning(
+                        "no notifications from Redis at %s, reconnecting: %s",
+                        self._connector.address,
+                        failure,
+                    )
                     pause = RETRY_SECONDS_MIN
             # Waiters poll until the connection is back.
             self.notifier.is_connected = False

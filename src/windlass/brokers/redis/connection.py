@@ -135,7 +135,9 @@ class RedisConnection:
             pause = min(pause * 2, RETRY_SECONDS_MAX)
 
     def _is_permanent(self, failure: Exception) -> bool:
-        return isinstance(failure, self._connector.refused) and not _starts_with(failure, *_TRANSIENT)
+        return isinstance(failure, self._connector.refused) and not _starts_with(
+            failure, *_TRANSIENT
+        )
 
     def _unavailable(self, failure: Exception) -> BrokerUnavailable:
         reason = str(failure) or type(failure).__name__
@@ -167,7 +169,9 @@ class RedisConnection:
         # Without a connection they wait for the next one.
         self._write()
 
-    def _on_deferred_answer(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
+    def _on_deferred_answer(
+        self, command: Sequence[Argument], answer: "asyncio.Future[Any]"
+    ) -> None:
         if self._is_lost(command, answer):
             self.defer(*command)
 

@@ -95,7 +95,9 @@ class InboxPosition:
 class RedisInbox:
     """Receives and acknowledges the messages of one shard."""
 
-    def __init__(self, shard: int, prefix: str, connection: RedisConnection, listener: ChannelListener) -> None:
+    def __init__(
+        self, shard: int, prefix: str, connection: RedisConnection, listener: ChannelListener
+    ) -> None:
         self._shard = shard
         self._key = f"{prefix}inbox:{shard}"
         self._connection = connection
@@ -107,7 +109,9 @@ class RedisInbox:
         self._connection_number = 0
         # Counts rewinds: the answer to a fetch that began before one is discarded.
         self._rewinds = 0
-        self._subscription: Subscription = listener.subscribe([f"inbox:{shard}"], self._position.push)
+        self._subscription: Subscription = listener.subscribe(
+            [f"inbox:{shard}"], self._position.push
+        )
 
     def wake(self) -> None:
         """End a wait of this process."""
@@ -133,7 +137,9 @@ class RedisInbox:
                 messages.append(decode_message(encoded))
             except msgspec.DecodeError:
                 # It is removed when a later one is acknowledged.
-                log.warning("skipping an invalid message to shard %d: %r", self._shard, encoded[:200])
+                log.warning(
+                    "skipping an invalid message to shard %d: %r", self._shard, encoded[:200]
+                )
             else:
                 self._received.append(entry_id)
         return messages
@@ -144,7 +150,9 @@ class RedisInbox:
         await self._check_server()
         position.begin_fetch()
         try:
-            answer = await self._connection.call("XREAD", "COUNT", limit, "STREAMS", self._key, position.last)
+            answer = await self._connection.call(
+                "XREAD", "COUNT", limit, "STREAMS", self._key, position.last
+            )
         except BaseException:
             position.end_fetch(None)
             raise
@@ -167,7 +175,9 @@ class RedisInbox:
             return
         self._connection_number = self._connection.connections
         position = self._position
-        if position.last != START and await self._connection.run("is_beyond", [self._shard, position.last]):
+        if position.last != START and await self._connection.run(
+            "is_beyond", [self._shard, position.last]
+        ):
             position.last = START
 
     async def acknowledge(self, count: int) -> None:

@@ -33,7 +33,12 @@ class RedisConnector:
         self._connection_class: Any = options.pop("connection_class", Connection)
         # RedisConnection retries and times out. The driver's retries would repeat a script unnoticed, and its read
         # timeout would end an idle subscription. RESP 2 has no push messages.
-        self._options = {**options, "protocol": 2, "socket_timeout": None, "retry": Retry(NoBackoff(), 0)}
+        self._options = {
+            **options,
+            "protocol": 2,
+            "socket_timeout": None,
+            "retry": Retry(NoBackoff(), 0),
+        }
         self._options["socket_connect_timeout"] = CONNECT_SECONDS_MAX
         self._hiredis: Any = hiredis
         # What the server answers to a command that it does not execute.
@@ -51,14 +56,18 @@ class RedisConnector:
         except BaseException:
             await driver.disconnect(nowait=True)
             raise
-        reader = self._hiredis.Reader(protocolError=ConnectionError, replyError=self.refused, notEnoughData=_INCOMPLETE)
+        reader = self._hiredis.Reader(
+            protocolError=ConnectionError, replyError=self.refused, notEnoughData=_INCOMPLETE
+        )
         return RedisProtocol(driver, reader, self._hiredis.pack_command, on_answer)
 
 
 class RedisProtocol:
     """The asyncio protocol of one connection. Error answers are passed on like other answers."""
 
-    def __init__(self, driver: Any, reader: Any, pack: Callable[..., bytes], on_answer: OnAnswer) -> None:
+    def __init__(
+        self, driver: Any, reader: Any, pack: Callable[..., bytes], on_answer: OnAnswer
+    ) -> None:
         # Referenced because the driver closes the connection when it is garbage collected.
         self._driver = driver
         self._transport: Any = driver._writer.transport

@@ -10,7 +10,14 @@ from pathlib import Path
 
 from msgspec import Raw, Struct
 
-from windlass.cli.bench.engine import LOOP_INPUT_MAX, check_loop, deploy, run_job, run_loop, with_engine
+from windlass.cli.bench.engine import (
+    LOOP_INPUT_MAX,
+    check_loop,
+    deploy,
+    run_job,
+    run_loop,
+    with_engine,
+)
 from windlass.cli.bench.measurement import peak_mb, resident_mb
 from windlass.cli.bench.workflows import SMALL_DEPTH, SMALL_LANES, fan, generated_loop, lanes, loop
 from windlass.cli.runner import run_async
@@ -49,7 +56,9 @@ def _validate(file: Path) -> _LargeWorkflow:
     started = time.perf_counter()
     definition, _ = read_definition(text, format="json")
     seconds = time.perf_counter() - started
-    return _LargeWorkflow(definition.workflow_id, len(definition.nodes), definition_json(definition), seconds)
+    return _LargeWorkflow(
+        definition.workflow_id, len(definition.nodes), definition_json(definition), seconds
+    )
 
 
 async def measure_large(file: str) -> dict[str, float]:

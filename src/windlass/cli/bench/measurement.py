@@ -23,12 +23,16 @@ class Measurement(Struct, frozen=True):
 
 def lowest(workload: str, unit: str, values: Sequence[float], goal: str) -> Measurement:
     """Return a measurement for which lower values are better."""
-    return Measurement(workload, unit, statistics.median(values), min(values), repeats=len(values), goal=goal)
+    return Measurement(
+        workload, unit, statistics.median(values), min(values), repeats=len(values), goal=goal
+    )
 
 
 def highest(workload: str, unit: str, values: Sequence[float], goal: str) -> Measurement:
     """Return a measurement for which higher values are better."""
-    return Measurement(workload, unit, statistics.median(values), max(values), repeats=len(values), goal=goal)
+    return Measurement(
+        workload, unit, statistics.median(values), max(values), repeats=len(values), goal=goal
+    )
 
 
 def single(workload: str, unit: str, value: float, goal: str = "") -> Measurement:

@@ -11,7 +11,15 @@ from pathlib import Path
 from windlass.cli.bench.child import LOOP_FAN, LOOP_SMALL
 from windlass.cli.bench.engine import deploy, run_job, run_jobs, with_engine
 from windlass.cli.bench.measurement import Measurement, highest, lowest, run_child, single
-from windlass.cli.bench.workflows import LARGE_DEPTH, LARGE_LANES, LARGE_NODES, Document, chain, fan, lanes
+from windlass.cli.bench.workflows import (
+    LARGE_DEPTH,
+    LARGE_LANES,
+    LARGE_NODES,
+    Document,
+    chain,
+    fan,
+    lanes,
+)
 from windlass.cli.runner import run_async
 from windlass.embedded import Embedded
 
@@ -69,7 +77,9 @@ def measure_jobs(repeats: int) -> Measurement:
 
     async def measure(engine: Embedded) -> list[float]:
         workflow_id = await deploy(engine, chain(JOB_NODES))
-        return [JOB_NODES * JOBS / await run_jobs(engine, workflow_id, JOBS) for _ in range(repeats)]
+        return [
+            JOB_NODES * JOBS / await run_jobs(engine, workflow_id, JOBS) for _ in range(repeats)
+        ]
 
     speeds = run_async(with_engine(measure))
     return highest(f"jobs: {JOBS} jobs of {JOB_NODES} nodes", "nodes/s", speeds, ">= 20,000")
@@ -116,7 +126,9 @@ def measure_large() -> list[Measurement]:
 
 def measure_loop() -> list[Measurement]:
     """Measure a loop of 100,000 elements."""
-    return _loop_measurements(100_000, share_goal=">= 60", growth_goal="<= 1.2", memory_goal="< 400")
+    return _loop_measurements(
+        100_000, share_goal=">= 60", growth_goal="<= 1.2", memory_goal="< 400"
+    )
 
 
 def measure_million() -> list[Measurement]:
@@ -124,7 +136,9 @@ def measure_million() -> list[Measurement]:
     return _loop_measurements(1_000_000, share_goal="", growth_goal="", memory_goal="")
 
 
-def _loop_measurements(items: int, *, share_goal: str, growth_goal: str, memory_goal: str) -> list[Measurement]:
+def _loop_measurements(
+    items: int, *, share_goal: str, growth_goal: str, memory_goal: str
+) -> list[Measurement]:
     values = run_child("loop", str(items))
     name = f"loop of {items:,}"
     speed = 1 / values["large"]

@@ -35,7 +35,10 @@ def lanes(count: int, depth: int) -> Document:
             node_id = f"n{lane}_{step}"
             nodes[node_id] = {"handler": "echo", "dependencies": [before]}
             before = node_id
-    nodes["last"] = {"handler": "echo", "dependencies": [f"n{lane}_{depth - 1}" for lane in range(count)]}
+    nodes["last"] = {
+        "handler": "echo",
+        "dependencies": [f"n{lane}_{depth - 1}" for lane in range(count)],
+    }
     return {"workflow_id": f"lanes_{count}_{depth}", "nodes": nodes}
 
 
@@ -46,7 +49,11 @@ def loop(concurrency: int) -> Document:
         "nodes": {
             "each": {
                 "handler": "echo",
-                "loop": {"collection": "{{ input.items }}", "element": "item", "concurrency": concurrency},
+                "loop": {
+                    "collection": "{{ input.items }}",
+                    "element": "item",
+                    "concurrency": concurrency,
+                },
                 "params": {"item": "{{ item }}"},
             }
         },
@@ -59,7 +66,10 @@ def generated_loop(concurrency: int) -> Document:
     document = loop(concurrency)
     document["workflow_id"] = "generated_loop"
     nodes = document["nodes"]
-    nodes["generate"] = {"handler": "python", "params": {"code": code, "count": "{{ input.items }}"}}
+    nodes["generate"] = {
+        "handler": "python",
+        "params": {"code": code, "count": "{{ input.items }}"},
+    }
     nodes["each"]["dependencies"] = ["generate"]
     nodes["each"]["loop"]["collection"] = "{{ generate.output }}"
     return document

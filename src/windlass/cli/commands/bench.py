@@ -12,7 +12,11 @@ DEFAULT_BENCHMARKS = tuple(name for name in BENCHMARKS if name != "million")
 @click.command()
 @click.argument("benchmarks", nargs=-1, type=click.Choice(BENCHMARKS), metavar="[BENCHMARK]...")
 @click.option(
-    "--repeats", type=click.IntRange(1), default=REPEATS, show_default=True, help="Repeats of short benchmarks."
+    "--repeats",
+    type=click.IntRange(1),
+    default=REPEATS,
+    show_default=True,
+    help="Repeats of short benchmarks.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print only JSON.")
 def command(benchmarks: tuple[str, ...], repeats: int, as_json: bool) -> int:

@@ -37,4 +37,6 @@ def _print_table(settings: Sequence[EffectiveSetting], values: Mapping[str, obje
     key_width = max(map(len, texts))
     value_width = max(map(len, texts.values()))
     for setting in settings:
-        click.echo(f"{setting.key:<{key_width}}  {texts[setting.key]:<{value_width}}  {setting.origin}")
+        click.echo(
+            f"{setting.key:<{key_width}}  {texts[setting.key]:<{value_width}}  {setting.origin}"
+        )

@@ -34,7 +34,9 @@ def migrate(database: str | None) -> int:
 @command.command("copy")
 @click.argument("source", metavar="SQLITE_URL")
 @click.argument("target", metavar="POSTGRES_URL")
-@click.option("--shards", type=int, help="Number of shards of the copy (default: the setting engine.shards).")
+@click.option(
+    "--shards", type=int, help="Number of shards of the copy (default: the setting engine.shards)."
+)
 @AS_JSON
 def copy(source: str, target: str, shards: int | None, as_json: bool) -> int:
     """Copy an embedded database to an empty PostgreSQL database.
@@ -52,5 +54,7 @@ def copy(source: str, target: str, shards: int | None, as_json: bool) -> int:
     count_width = max(len(f"{table.rows:,}") for table in tables)
     for table in tables:
         click.echo(f"{table.name:<{name_width}}  {table.rows:>{count_width},}  {table.checksum}")
-    click.echo(f"copied: all rows verified, jobs distributed over {plural(settings.engine.shards, 'shard')}")
+    click.echo(
+        f"copied: all rows verified, jobs distributed over {plural(settings.engine.shards, 'shard')}"
+    )
     return 0

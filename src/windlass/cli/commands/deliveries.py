@@ -23,7 +23,9 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=20, show_default=True)
 @WORKFLOW_FILTER
 @click.option("--job", metavar="ID", help="Only those of this job.")
-@click.option("--outcome", type=click.Choice(["delivered", "failed"]), help="Only those with this outcome.")
+@click.option(
+    "--outcome", type=click.Choice(["delivered", "failed"]), help="Only those with this outcome."
+)
 @CURSOR
 def list_deliveries(
     server: str | None,
@@ -36,7 +38,9 @@ def list_deliveries(
     cursor: str | None,
 ) -> int:
     """List deliveries, newest first."""
-    selection = DeliverySelection(limit=limit, workflow_id=workflow_id, job_id=job, outcome=outcome, cursor=cursor)
+    selection = DeliverySelection(
+        limit=limit, workflow_id=workflow_id, job_id=job, outcome=outcome, cursor=cursor
+    )
     page = read_runs(server, database, lambda source: source.deliveries(selection))
     return show(page, as_json, lambda page: print_deliveries(page.items))
 

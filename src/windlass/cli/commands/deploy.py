@@ -56,7 +56,9 @@ async def _deploy(client: Client, file: Path, content: bytes) -> Outcome:
 
 def _report_deployed(file: Path, outcome: DeployedWorkflow, *, as_json: bool) -> None:
     workflow = outcome.workflow
-    warnings = [msgspec.convert(warning, Problem, from_attributes=True) for warning in workflow.warnings]
+    warnings = [
+        msgspec.convert(warning, Problem, from_attributes=True) for warning in workflow.warnings
+    ]
     report_problems(file, warnings)
     if not as_json:
         change = "deployed" if outcome.is_new else "unchanged"

@@ -30,12 +30,16 @@ FOLDER_POLL_SECONDS = 1.0
 
 
 @click.command()
-@click.argument("folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument(
+    "folder", default=".", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 @HOST
 @PORT
 @DATABASE
 @IMPORTS
-@click.option("--run", "workflow_id", metavar="WORKFLOW", help="Run a job of this workflow after the start.")
+@click.option(
+    "--run", "workflow_id", metavar="WORKFLOW", help="Run a job of this workflow after the start."
+)
 def command(
     folder: Path,
     host: str | None,
@@ -61,7 +65,9 @@ def command(
     return 0
 
 
-async def develop(settings: Settings, modules: "HandlerModules", deployer: Deployer, workflow_id: str | None) -> None:
+async def develop(
+    settings: Settings, modules: "HandlerModules", deployer: Deployer, workflow_id: str | None
+) -> None:
     """Serve and apply changes of the directory until a signal."""
     with stop_signals() as stop:
         async with run_server(settings, deployer.deploy_changes) as (server, url):
@@ -133,17 +139,23 @@ class HandlerModules:
 
         try:
             handlers = reimport_modules(
-                self._names, self._folder, lambda: build_handlers(self._settings, server.process.connections)
+                self._names,
+                self._folder,
+                lambda: build_handlers(self._settings, server.process.connections),
             )
         except WindlassError as error:
             # The next poll compares with the invalid file, so that it is reported once.
             self._versions = versions
             click.echo(f"error: {error}; the previous handlers stay", err=True)
             return
-        self._versions = {file: versions.get(file, version) for file, version in self._read_versions().items()}
+        self._versions = {
+            file: versions.get(file, version) for file, version in self._read_versions().items()
+        }
         server.process.handlers.clear()
         server.process.handlers.update(handlers)
         click.echo(f"handlers reloaded: {', '.join(self._names)}")
 
     def _read_versions(self) -> dict[Path, FileVersion | None]:
-        return {file: file_version(file) for file in user_modules(self._names, self._folder).values()}
+        return {
+            file: file_version(file) for file in user_modules(self._names, self._folder).values()
+        }

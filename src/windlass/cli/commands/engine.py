@@ -24,7 +24,9 @@ def command(database: str | None, with_worker: bool, imports: tuple[str, ...]) -
     engines take over at once. A second signal ends the process immediately, and other engines take over when its leases
     expire. Nothing is lost in either case.
     """
-    settings = load_settings({"database_url": database, "worker.imports": list(imports) or None}).settings
+    settings = load_settings(
+        {"database_url": database, "worker.imports": list(imports) or None}
+    ).settings
     import_modules(settings.worker.imports)
     log_to_stderr(logging.INFO)
     run_async(run_process(settings, Roles(engine=True, worker=with_worker)))

@@ -17,7 +17,13 @@ PIPE_COLUMNS = 120
 
 @click.command()
 @click.argument("file", type=FILE)
-@click.option("--format", "format_", type=click.Choice(["text", "mermaid", "dot"]), default="text", show_default=True)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["text", "mermaid", "dot"]),
+    default="text",
+    show_default=True,
+)
 def command(file: Path, format_: str) -> int:
     """Draw a workflow as text, Mermaid or DOT.
 

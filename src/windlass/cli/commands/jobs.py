@@ -8,10 +8,22 @@ import click
 
 from windlass.cli.exit_codes import COMPLETED, FAILED
 from windlass.cli.follow import follow_job
-from windlass.cli.job_sources import JobPageSelection, JobSource, LogSelection, ServerJobs, read_jobs
+from windlass.cli.job_sources import (
+    JobPageSelection,
+    JobSource,
+    LogSelection,
+    ServerJobs,
+    read_jobs,
+)
 from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
 from windlass.cli.output.console import console, print_json, print_json_line
-from windlass.cli.output.job_tables import print_events, print_iterations, print_job, print_jobs, print_log
+from windlass.cli.output.job_tables import (
+    print_events,
+    print_iterations,
+    print_job,
+    print_jobs,
+    print_log,
+)
 from windlass.cli.server_address import call_server, call_server_until_stopped
 from windlass.client import Client
 from windlass.core.errors import JobNotFound
@@ -42,7 +54,9 @@ def command() -> None:
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, JOBS_MAX), default=20, show_default=True)
 @click.option(
-    "--status", type=click.Choice(sorted(status.value for status in JobStatus)), help="Only jobs with this status."
+    "--status",
+    type=click.Choice(sorted(status.value for status in JobStatus)),
+    help="Only jobs with this status.",
 )
 @WORKFLOW_FILTER
 @CURSOR
@@ -88,7 +102,11 @@ def show_job(job_id: str | None, server: str | None, database: str | None, as_js
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--status", type=click.Choice(sorted(ITERATION_STATES)), help="Only iterations with this status.")
+@click.option(
+    "--status",
+    type=click.Choice(sorted(ITERATION_STATES)),
+    help="Only iterations with this status.",
+)
 @click.option("--limit", type=click.IntRange(1, ITERATIONS_MAX), default=1_000, show_default=True)
 def list_iterations(
     job_id: str,
@@ -121,9 +139,16 @@ def list_iterations(
 @DATABASE
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1_000, show_default=True)
-@click.option("--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one.")
+@click.option(
+    "--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one."
+)
 def list_events(
-    job_id: str | None, server: str | None, database: str | None, as_json: bool, limit: int, after: int
+    job_id: str | None,
+    server: str | None,
+    database: str | None,
+    as_json: bool,
+    limit: int,
+    after: int,
 ) -> int:
     """List the events of a job (default: the newest one)."""
 
@@ -145,10 +170,15 @@ def list_events(
 @DATABASE
 @AS_JSON
 @click.option("--node", metavar="NODE", help="Only lines of this node.")
-@click.option("--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop.")
+@click.option(
+    "--index", type=click.IntRange(0), metavar="N", help="Only lines of this iteration of a loop."
+)
 @click.option("--attempt", type=click.IntRange(1), metavar="N", help="Only lines of this attempt.")
 @click.option(
-    "--follow", "-f", is_flag=True, help="Continue until the job has finished; needs a server. JSON is one line each."
+    "--follow",
+    "-f",
+    is_flag=True,
+    help="Continue until the job has finished; needs a server. JSON is one line each.",
 )
 @click.option("--limit", type=click.IntRange(1, LOG_LINES_MAX), default=10_000, show_default=True)
 def list_logs(
@@ -167,7 +197,9 @@ def list_logs(
     if follow and database is not None:
         raise click.UsageError("--follow needs a server: use --server instead of --database")
     if follow:
-        return call_server_until_stopped(server, lambda client: _follow_logs(client, job_id, selection, as_json))
+        return call_server_until_stopped(
+            server, lambda client: _follow_logs(client, job_id, selection, as_json)
+        )
 
     async def read(source: JobSource) -> list[LogView]:
         found = source.logs(job_id or await _newest_job(source), selection)
@@ -190,16 +222,22 @@ def list_logs(
 @click.option("--reason", metavar="TEXT", help="The reason, stored with the job.")
 def cancel_job(job_id: str, server: str | None, as_json: bool, reason: str | None) -> int:
     """Cancel a job. Finished jobs do not change."""
-    return _print_status(call_server(server, lambda client: client.jobs.cancel(job_id, reason)), as_json)
+    return _print_status(
+        call_server(server, lambda client: client.jobs.cancel(job_id, reason)), as_json
+    )
 
 
 @command.command("retry")
 @click.argument("job_id")
 @SERVER
 @AS_JSON
-@click.option("--from", "from_node", metavar="NODE", help="Run this node and everything downstream again.")
+@click.option(
+    "--from", "from_node", metavar="NODE", help="Run this node and everything downstream again."
+)
 @WAIT
-def retry_job(job_id: str, server: str | None, as_json: bool, from_node: str | None, wait: bool) -> int:
+def retry_job(
+    job_id: str, server: str | None, as_json: bool, from_node: str | None, wait: bool
+) -> int:
     """Run the failed and cancelled nodes of a job again. Completed nodes keep their output."""
 
     async def retry(client: Client) -> int:
@@ -269,14 +307,20 @@ async def _first(items: AsyncIterator[Item], limit: int) -> list[Item]:
 async def _newest_job(source: JobSource) -> str:
     page = await source.jobs(JobPageSelection(limit=1))
     if not page.items:
-        raise JobNotFound("no jobs found; start one with `windlass run FILE` or `windlass trigger WORKFLOW`")
+        raise JobNotFound(
+            "no jobs found; start one with `windlass run FILE` or `windlass trigger WORKFLOW`"
+        )
     return page.items[0].job_id
 
 
-async def _follow_logs(client: Client, job_id: str | None, selection: LogSelection, as_json: bool) -> int:
+async def _follow_logs(
+    client: Client, job_id: str | None, selection: LogSelection, as_json: bool
+) -> int:
     out = console()
     followed = job_id or await _newest_job(ServerJobs(client))
-    lines = client.jobs.follow_logs(followed, node=selection.node, attempt=selection.attempt, index=selection.index)
+    lines = client.jobs.follow_logs(
+        followed, node=selection.node, attempt=selection.attempt, index=selection.index
+    )
     async with aclosing(lines):
         async for line in lines:
             if as_json:

@@ -48,7 +48,9 @@ class RunOutcome(Struct, frozen=True):
 @click.argument("file", type=FILE)
 @INPUT_PAIRS
 @INPUT_FILE
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object at the end and nothing else."
+)
 @click.option("--resume", is_flag=True, help="Resume the newest unfinished job of this workflow.")
 @DATABASE
 @IMPORTS
@@ -67,7 +69,9 @@ def command(
     An interrupted job stays unfinished; --resume continues it.
     """
     if resume and (pairs or input_file):
-        raise click.UsageError("--resume continues a job that already has an input: leave out -i and --input")
+        raise click.UsageError(
+            "--resume continues a job that already has an input: leave out -i and --input"
+        )
     settings = run_settings(database, imports)
     import_modules(settings.worker.imports)
     try:
@@ -94,7 +98,9 @@ def command(
 def run_settings(database: str | None, imports: tuple[str, ...]) -> Settings:
     """Return the settings of a run. Private addresses are allowed unless a setting forbids them."""
     flags = {"database_url": database, "worker.imports": list(imports) or None}
-    return load_settings(flags, preset={"http.allow_private": True}, preset_origin="default of run").settings
+    return load_settings(
+        flags, preset={"http.allow_private": True}, preset_origin="default of run"
+    ).settings
 
 
 def _read_definition(file: Path, settings: Settings) -> tuple[str, Raw]:
@@ -118,7 +124,9 @@ async def run_job(settings: Settings, request: RunOptions) -> RunOutcome:
                 # A resumed job may be of an older version than the file.
                 plan = await embedded.plan(job.spec.workflow_id, job.spec.version)
                 with open_display(JobProgress(plan, job_id)) as display:
-                    has_finished = await run_until_stopped(stop, show_events(embedded.watch(job_id), display))
+                    has_finished = await run_until_stopped(
+                        stop, show_events(embedded.watch(job_id), display)
+                    )
             if not has_finished:
                 return RunOutcome(job_id)
             return RunOutcome(job_id, await embedded.result(job_id))

@@ -26,7 +26,11 @@ def command() -> None:
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=20, show_default=True)
 @WORKFLOW_FILTER
-@click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
+@click.option(
+    "--state",
+    type=click.Choice([state.value for state in RunState]),
+    help="Only runs in this state.",
+)
 @CURSOR
 def list_runs(
     server: str | None,

@@ -6,7 +6,15 @@ import click
 
 from windlass.cli.documents import read_input, report_problems
 from windlass.cli.exit_codes import INVALID
-from windlass.cli.options import AS_JSON, CURSOR, DATABASE, IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER
+from windlass.cli.options import (
+    AS_JSON,
+    CURSOR,
+    DATABASE,
+    IDEMPOTENCY_KEY,
+    INPUT_FILE,
+    INPUT_PAIRS,
+    SERVER,
+)
 from windlass.cli.output.console import print_json, show
 from windlass.cli.output.run_tables import print_next, print_schedule, print_schedules
 from windlass.cli.output.text import plural
@@ -32,7 +40,9 @@ def command() -> None:
 @AS_JSON
 @click.option("--limit", type=click.IntRange(1, LIST_MAX), default=100, show_default=True)
 @CURSOR
-def list_schedules(server: str | None, database: str | None, as_json: bool, limit: int, cursor: str | None) -> int:
+def list_schedules(
+    server: str | None, database: str | None, as_json: bool, limit: int, cursor: str | None
+) -> int:
     """List schedules, each with its next slot."""
     page = read_runs(server, database, lambda source: source.schedules(limit, cursor))
     return show(page, as_json, lambda page: print_schedules(page.items))
@@ -45,7 +55,11 @@ def list_schedules(server: str | None, database: str | None, as_json: bool, limi
 @AS_JSON
 def show_schedule(workflow_id: str, server: str | None, database: str | None, as_json: bool) -> int:
     """Show the schedule of a workflow."""
-    return show(read_runs(server, database, lambda source: source.schedule(workflow_id)), as_json, print_schedule)
+    return show(
+        read_runs(server, database, lambda source: source.schedule(workflow_id)),
+        as_json,
+        print_schedule,
+    )
 
 
 @command.command("next")
@@ -54,7 +68,9 @@ def show_schedule(workflow_id: str, server: str | None, database: str | None, as
 @DATABASE
 @AS_JSON
 @click.option("--count", "-n", type=click.IntRange(1, SLOTS_MAX), default=5, show_default=True)
-def show_next(workflow_id: str, server: str | None, database: str | None, as_json: bool, count: int) -> int:
+def show_next(
+    workflow_id: str, server: str | None, database: str | None, as_json: bool, count: int
+) -> int:
     """Show the next slots, in the schedule's time zone and in UTC."""
     times = read_runs(server, database, lambda source: source.next(workflow_id, count))
     return show(times, as_json, print_next)
@@ -66,7 +82,11 @@ def show_next(workflow_id: str, server: str | None, database: str | None, as_jso
 @AS_JSON
 def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
     """Pause a schedule: start no further runs. Active runs continue."""
-    return show(call_server(server, lambda client: client.schedules.pause(workflow_id)), as_json, print_schedule)
+    return show(
+        call_server(server, lambda client: client.schedules.pause(workflow_id)),
+        as_json,
+        print_schedule,
+    )
 
 
 @command.command("resume")
@@ -75,7 +95,11 @@ def pause_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
 @AS_JSON
 def resume_schedule(workflow_id: str, server: str | None, as_json: bool) -> int:
     """Resume a schedule with its next slot. Slots during the pause are not made up."""
-    return show(call_server(server, lambda client: client.schedules.resume(workflow_id)), as_json, print_schedule)
+    return show(
+        call_server(server, lambda client: client.schedules.resume(workflow_id)),
+        as_json,
+        print_schedule,
+    )
 
 
 @command.command("trigger")
@@ -102,7 +126,10 @@ def trigger(
         if pairs or input_file is not None:
             input = read_input(input_file, pairs)
         job = call_server(
-            server, lambda client: client.schedules.trigger(workflow_id, input, idempotency_key=idempotency_key)
+            server,
+            lambda client: client.schedules.trigger(
+                workflow_id, input, idempotency_key=idempotency_key
+            ),
         )
     except InputInvalid as error:
         report_problems(input_file or Path("input"), error.problems)
@@ -113,13 +140,20 @@ def trigger(
 
 @command.command("backfill")
 @click.argument("workflow_id", metavar="WORKFLOW")
-@click.option("--since", required=True, metavar="INSTANT", help="Start of the range, such as 2026-05-01T00:00:00Z.")
+@click.option(
+    "--since",
+    required=True,
+    metavar="INSTANT",
+    help="Start of the range, such as 2026-05-01T00:00:00Z.",
+)
 @click.option("--until", required=True, metavar="INSTANT", help="End of the range.")
 @SERVER
 @AS_JSON
 def backfill(workflow_id: str, since: str, until: str, server: str | None, as_json: bool) -> int:
     """Run the past slots of a range that have no run yet."""
-    backfill = call_server(server, lambda client: client.schedules.backfill(workflow_id, since, until))
+    backfill = call_server(
+        server, lambda client: client.schedules.backfill(workflow_id, since, until)
+    )
     if as_json:
         print_json(backfill)
         return 0
@@ -127,5 +161,7 @@ def backfill(workflow_id: str, since: str, until: str, server: str | None, as_js
         click.echo(f"no slots of {workflow_id} from {since} to {until}")
         return 0
     first, last = backfill.slots[0][:19], backfill.slots[-1][:19]
-    click.echo(f"{plural(len(backfill.slots), 'slot')} from {first}Z to {last}Z; a run starts for each without one")
+    click.echo(
+        f"{plural(len(backfill.slots), 'slot')} from {first}Z to {last}Z; a run starts for each without one"
+    )
     return 0

@@ -19,8 +19,12 @@ from windlass.settings_loader import load_settings
 @PORT
 @DATABASE
 @IMPORTS
-@click.option("--with-engine", is_flag=True, help="Also run an engine in this process (always on SQLite).")
-@click.option("--with-worker", is_flag=True, help="Also run a worker in this process (always on SQLite).")
+@click.option(
+    "--with-engine", is_flag=True, help="Also run an engine in this process (always on SQLite)."
+)
+@click.option(
+    "--with-worker", is_flag=True, help="Also run a worker in this process (always on SQLite)."
+)
 def command(
     host: str | None,
     port: int | None,

@@ -17,7 +17,9 @@ from windlass.core.fields import PRIORITY_MAX, PRIORITY_MIN
 from windlass.wire import SubmittedView
 
 
-def _parse_version(_context: click.Context, _option: click.Parameter, version: str | None) -> int | str | None:
+def _parse_version(
+    _context: click.Context, _option: click.Parameter, version: str | None
+) -> int | str | None:
     if version is not None and version.isdecimal():
         return int(version)
     return version
@@ -28,7 +30,10 @@ def _parse_version(_context: click.Context, _option: click.Parameter, version: s
 @INPUT_PAIRS
 @INPUT_FILE
 @click.option(
-    "--version", metavar="VERSION", callback=_parse_version, help="Version number or alias (default: latest)."
+    "--version",
+    metavar="VERSION",
+    callback=_parse_version,
+    help="Version number or alias (default: latest).",
 )
 @IDEMPOTENCY_KEY
 @click.option(
@@ -38,7 +43,11 @@ def _parse_version(_context: click.Context, _option: click.Parameter, version: s
     show_default=True,
     help="Higher first.",
 )
-@click.option("--wait", is_flag=True, help="Follow the job until it finishes and print its result, as `run` does.")
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="Follow the job until it finishes and print its result, as `run` does.",
+)
 @SERVER
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 def command(
@@ -81,4 +90,6 @@ def _print_submitted(job: SubmittedView, as_json: bool) -> None:
     if as_json:
         print_json(job)
     else:
-        click.echo(f"job {job.job_id} is {job.status}; to follow it: windlass jobs watch {job.job_id}")
+        click.echo(
+            f"job {job.job_id} is {job.status}; to follow it: windlass jobs watch {job.job_id}"
+        )

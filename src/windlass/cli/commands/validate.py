@@ -25,7 +25,9 @@ class Validation(Struct, frozen=True):
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object: file -> {valid, problems}.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON object: file -> {valid, problems}."
+)
 @IMPORTS
 def command(files: tuple[Path, ...], as_json: bool, imports: tuple[str, ...]) -> int:
     """Check workflow files and list all problems (exit code 0 if all are valid, otherwise 2).

@@ -16,8 +16,14 @@ from windlass.settings_loader import load_settings
 @click.command()
 @DATABASE
 @click.option("--queues", metavar="NAMES", help="Comma-separated queues to serve; * serves all.")
-@click.option("--concurrency", type=int, help="Concurrent tasks (default: the setting worker.concurrency).")
-@click.option("--processes", type=int, help="Processes for isolated handlers (default: the setting worker.processes).")
+@click.option(
+    "--concurrency", type=int, help="Concurrent tasks (default: the setting worker.concurrency)."
+)
+@click.option(
+    "--processes",
+    type=int,
+    help="Processes for isolated handlers (default: the setting worker.processes).",
+)
 @IMPORTS
 def command(
     database: str | None,

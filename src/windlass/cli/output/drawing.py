@@ -197,7 +197,9 @@ def _in_drawing_order(bundles: Sequence[Bundle]) -> list[Bundle]:
     remaining = list(bundles)
     ordered: list[Bundle] = []
     while remaining:
-        chosen = next((bundle for bundle in remaining if not _is_blocked(bundle, remaining)), remaining[0])
+        chosen = next(
+            (bundle for bundle in remaining if not _is_blocked(bundle, remaining)), remaining[0]
+        )
         ordered.append(chosen)
         remaining.remove(chosen)
     return ordered

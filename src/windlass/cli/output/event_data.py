@@ -138,7 +138,10 @@ def format_loop_event(data: EventData) -> str:
         return ""
     if data.successful is not None:
         counts = LoopCounts(
-            total=data.total_iterations, completed=data.successful, failed=data.failed, skipped=data.skipped
+            total=data.total_iterations,
+            completed=data.successful,
+            failed=data.failed,
+            skipped=data.skipped,
         )
         return format_counts(counts)
     parts = [f"{data.total_iterations:,} iterations"]
@@ -154,7 +157,11 @@ def format_counts(counts: LoopCounts) -> str:
     """Return a loop's finished iterations of its total, and the number of each outcome other than completed."""
     finished = counts.completed + counts.failed + counts.skipped
     parts = [f"{finished:,}/{counts.total:,}"]
-    for status, count in (("failed", counts.failed), ("skipped", counts.skipped), ("cancelled", counts.cancelled)):
+    for status, count in (
+        ("failed", counts.failed),
+        ("skipped", counts.skipped),
+        ("cancelled", counts.cancelled),
+    ):
         if count:
             parts.append(f"{count:,} {status}")
     return ", ".join(parts)

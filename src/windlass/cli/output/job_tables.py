@@ -27,7 +27,14 @@ from windlass.wire import EventView, IterationView, JobView, LogView, LoopView, 
 NODES_LISTED_MAX = 100
 OUTPUT_CHARS_MAX = 100
 # In long lists, nodes that failed or have not finished come first.
-STATUS_RANKS = {"failed": 0, "running": 1, "waiting": 1, "dispatched": 1, "cancelled": 3, "completed": 4}
+STATUS_RANKS = {
+    "failed": 0,
+    "running": 1,
+    "waiting": 1,
+    "dispatched": 1,
+    "cancelled": 3,
+    "completed": 4,
+}
 OTHER_RANK = 2
 
 
@@ -57,14 +64,21 @@ def print_job(job: JobView) -> None:
         nodes.sort(key=_rank)
     out.print(_node_table(nodes[:NODES_LISTED_MAX]))
     if len(nodes) > NODES_LISTED_MAX:
-        out.print(f"and {len(nodes) - NODES_LISTED_MAX:,} more nodes; --json lists all of them", style="dim")
+        out.print(
+            f"and {len(nodes) - NODES_LISTED_MAX:,} more nodes; --json lists all of them",
+            style="dim",
+        )
     click.echo(f"result: {format_result(job, is_terminal=out.is_terminal)}")
     if not is_null(job.error):
         click.echo(f"error: {format_raw_error(job.error)}")
 
 
 def _job_heading(job: JobView) -> Text:
-    return Text.assemble((job.workflow_id, "bold"), f" version {job.version}  job {job.job_id}  ", _status(job.status))
+    return Text.assemble(
+        (job.workflow_id, "bold"),
+        f" version {job.version}  job {job.job_id}  ",
+        _status(job.status),
+    )
 
 
 def _job_times(job: JobView) -> str:
@@ -98,7 +112,13 @@ def _node_table(nodes: Sequence[NodeView]) -> Table:
 def print_iterations(iterations: Sequence[IterationView]) -> None:
     """Print one line per iteration of a loop."""
     columns = ("index", "status", "attempt", "duration", "output or error")
-    print_rows(iterations, _iteration_row, columns=columns, wrapped={"output or error"}, empty="no iterations found")
+    print_rows(
+        iterations,
+        _iteration_row,
+        columns=columns,
+        wrapped={"output or error"},
+        empty="no iterations found",
+    )
 
 
 def _iteration_row(iteration: IterationView) -> Cells:
@@ -156,14 +176,22 @@ def print_log(line: LogView, out: Console) -> None:
 def print_workers(workers: Sequence[WorkerView]) -> None:
     """Print one line per worker."""
     columns = ("worker", "status", "queues", "running", "last heartbeat")
-    print_rows(workers, _worker_row, columns=columns, wrapped={"queues"}, empty="no workers connected")
+    print_rows(
+        workers, _worker_row, columns=columns, wrapped={"queues"}, empty="no workers connected"
+    )
 
 
 def _worker_row(worker: WorkerView) -> Cells:
     status = Text("lost", "red")
     if worker.alive:
         status = Text("healthy", "green")
-    return (worker.worker_id, status, ", ".join(worker.queues), str(worker.running), local_time(worker.seen_at))
+    return (
+        worker.worker_id,
+        status,
+        ", ".join(worker.queues),
+        str(worker.running),
+        local_time(worker.seen_at),
+    )
 
 
 def _chronological(node: NodeView) -> tuple[bool, str]:

@@ -105,7 +105,9 @@ def lay_out(plan: Plan) -> list[list[Box]]:
     boxes = [Box(label_of(plan, group), depth) for group, depth in zip(groups, depths, strict=True)]
     passages = _Passages(boxes)
     for number, group in enumerate(groups):
-        boxes[number].parents = tuple(passages.reach(parent, depths[number]) for parent in group.parents)
+        boxes[number].parents = tuple(
+            passages.reach(parent, depths[number]) for parent in group.parents
+        )
     layers: list[list[int]] = [[] for _ in range(max(depths, default=-1) + 1)]
     for number, box in enumerate(boxes):
         layers[box.layer].append(number)
@@ -145,7 +147,9 @@ def _order(boxes: Sequence[Box], layers: Sequence[list[int]]) -> None:
             _sort_layer(layer, children, position)
 
 
-def _sort_layer(layer: list[int], neighbors: Sequence[Sequence[int]], position: dict[int, float]) -> None:
+def _sort_layer(
+    layer: list[int], neighbors: Sequence[Sequence[int]], position: dict[int, float]
+) -> None:
     def average(number: int) -> float:
         if not neighbors[number]:
             return position[number]

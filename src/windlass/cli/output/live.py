@@ -32,7 +32,9 @@ class LiveDisplay:
 
     def __init__(self, progress: JobProgress, console: Console) -> None:
         self.progress = progress
-        self.live = Live(console=console, auto_refresh=False, transient=False, redirect_stdout=False)
+        self.live = Live(
+            console=console, auto_refresh=False, transient=False, redirect_stdout=False
+        )
 
     def __enter__(self) -> Self:
         self.live.start()
@@ -79,7 +81,9 @@ class LiveDisplay:
         bar = Table.grid(padding=(0, 1))
         percent = 100 * progress.finished // progress.total
         bar.add_row(
-            "  ", ProgressBar(total=progress.total, completed=progress.finished, width=BAR_COLUMNS), f"{percent} %"
+            "  ",
+            ProgressBar(total=progress.total, completed=progress.finished, width=BAR_COLUMNS),
+            f"{percent} %",
         )
         counts = Text("  ")
         for status, style in STATUS_STYLES.items():

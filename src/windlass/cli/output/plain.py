@@ -37,7 +37,9 @@ class PlainDisplay:
 
     def __init__(self, progress: JobProgress) -> None:
         self.progress = progress
-        self.name_columns = min(NAME_COLUMNS_MAX, max((len(node_id) for node_id in progress.nodes), default=0))
+        self.name_columns = min(
+            NAME_COLUMNS_MAX, max((len(node_id) for node_id in progress.nodes), default=0)
+        )
         self.summarized_at = 0
         self.problems_listed = 0
         # When the counts of each loop were last printed.
@@ -60,11 +62,16 @@ class PlainDisplay:
         progress = self.progress
         if event.type == JOB_CREATED:
             nodes = plural(progress.total, "node")
-            self._print(event.at, f"job {progress.job_id} created: workflow {progress.workflow_id}, {nodes}")
+            self._print(
+                event.at, f"job {progress.job_id} created: workflow {progress.workflow_id}, {nodes}"
+            )
         elif event.type == JOB_RETRIED:
             self._print(event.at, "job retried")
         elif progress.ended_at is not None:
-            self._print(event.at, f"job {progress.status} after {format_seconds(progress.seconds(event.at))}")
+            self._print(
+                event.at,
+                f"job {progress.status} after {format_seconds(progress.seconds(event.at))}",
+            )
 
     def _show_node(self, event: Event, node_id: str) -> None:
         if self.progress.total > NODES_LISTED_MAX and not self._is_listed(event):

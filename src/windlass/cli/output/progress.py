@@ -15,7 +15,11 @@ ACTIVE = frozenset({"dispatched", "running", "waiting"})
 
 
 def _statuses_after(subject: Subject) -> dict[str, str]:
-    return {event: event.status for event in EventType if event.subject is subject and event.status is not None}
+    return {
+        event: event.status
+        for event in EventType
+        if event.subject is subject and event.status is not None
+    }
 
 
 JOB_STATUS = _statuses_after(Subject.JOB)

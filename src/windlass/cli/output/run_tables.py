@@ -37,7 +37,11 @@ def print_schedule(schedule: ScheduleView) -> None:
     """Print one schedule."""
     out = console()
     out.print(
-        Text.assemble((schedule.workflow_id, "bold"), f" version {schedule.version}  ", _schedule_state(schedule))
+        Text.assemble(
+            (schedule.workflow_id, "bold"),
+            f" version {schedule.version}  ",
+            _schedule_state(schedule),
+        )
     )
     table = new_table("", "", wrapped={""})
     table.show_header = False
@@ -74,7 +78,11 @@ def _run_row(run: RunView) -> Cells:
 def print_run(run: RunView) -> None:
     """Print a run with its states, violations and metrics."""
     out = console()
-    out.print(Text.assemble((run.run_id, "bold"), f" version {run.version}  ", _run_state(run), f"  {run.origin}"))
+    out.print(
+        Text.assemble(
+            (run.run_id, "bold"), f" version {run.version}  ", _run_state(run), f"  {run.origin}"
+        )
+    )
     if run.job_id is not None:
         out.print(f"job {run.job_id}, attempt {run.attempt + 1}")
     if run.reason:
@@ -118,7 +126,13 @@ def _format_metric(value: object) -> str:
 def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """Print one line per attempt to deliver a webhook."""
     columns = ("delivery", "outcome", "status", "sent", "duration", "url", "error")
-    print_rows(deliveries, _delivery_row, columns=columns, wrapped={"url", "error"}, empty="no deliveries found")
+    print_rows(
+        deliveries,
+        _delivery_row,
+        columns=columns,
+        wrapped={"url", "error"},
+        empty="no deliveries found",
+    )
 
 
 def _delivery_row(delivery: DeliveryView) -> Cells:

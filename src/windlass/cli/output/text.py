@@ -8,7 +8,9 @@ LINE_CHARS_MAX = 200
 def one_line(text: str, chars_max: int = LINE_CHARS_MAX) -> str:
     """Return untrusted text as one bounded line that is safe for a terminal: no line breaks, no escape sequences."""
     line = " ".join(text[: chars_max + 1].split())
-    printable = "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line)
+    printable = "".join(
+        character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in line
+    )
     if len(text) > chars_max:
         return f"{printable[:chars_max]}…"
     return printable

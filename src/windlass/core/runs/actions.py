@@ -87,7 +87,8 @@ def call_data(run: Run, purpose: str) -> dict[str, Any]:
     """Return what a call sends about its run."""
     detail = run.detail
     violations = [
-        {"constraint": one.constraint, "message": one.message, "at": instant_text(one.at)} for one in detail.violations
+        {"constraint": one.constraint, "message": one.message, "at": instant_text(one.at)}
+        for one in detail.violations
     ]
     return {
         "run_id": run.id,

@@ -41,7 +41,9 @@ def broken_constraints(turn: RunTurn, run: Run) -> list[BrokenConstraint]:
     if constraints.require_previous_success and run.detail.origin != "retry":
         run.detail.constraints_checked += 1
         if workflow.last_succeeded is False:
-            found.append(BrokenConstraint(REQUIRE_PREVIOUS_SUCCESS, "the previous run did not succeed"))
+            found.append(
+                BrokenConstraint(REQUIRE_PREVIOUS_SUCCESS, "the previous run did not succeed")
+            )
     return found
 
 

@@ -17,6 +17,8 @@ def container_of(outcome: Succeeded | Failed) -> Container:
     output = decode_or(_UNKNOWN, outcome.output)
     return Container(
         exit_code=output.exit_code if meta.exit_code is None else meta.exit_code,
-        pod_start_seconds=output.pod_start_seconds if meta.pod_start_seconds is None else meta.pod_start_seconds,
+        pod_start_seconds=output.pod_start_seconds
+        if meta.pod_start_seconds is None
+        else meta.pod_start_seconds,
         api_calls=max(meta.api_calls, output.api_calls),
     )

@@ -116,7 +116,9 @@ def _end_wait(turn: RunTurn, run: Run, kind: RunWait) -> None:
         lifecycle.check_again(turn, run)
     elif kind is RunWait.OTHERS:
         seconds = actions.on_violation(turn, run).timeout_seconds
-        lifecycle.fail(turn, run, f"timed out after waiting {seconds:g} s for the constraints to hold")
+        lifecycle.fail(
+            turn, run, f"timed out after waiting {seconds:g} s for the constraints to hold"
+        )
 
 
 # Jobs

@@ -8,7 +8,12 @@ from windlass.core.ids import JobId, derived_job_id
 from windlass.core.runs import actions
 from windlass.core.runs.actions import POST_RUN_HOOK, PRE_RUN_HOOK
 from windlass.core.runs.commands import AdmitJob, CancelJob, MakeJob, RetryJob
-from windlass.core.runs.constraints import MAX_CONCURRENT_RUNS, BrokenConstraint, broken_constraints, has_checks
+from windlass.core.runs.constraints import (
+    MAX_CONCURRENT_RUNS,
+    BrokenConstraint,
+    broken_constraints,
+    has_checks,
+)
 from windlass.core.runs.messages import Container, JobFinished, RunWait
 from windlass.core.runs.metrics import metrics_of
 from windlass.core.runs.registry import R, Run, WorkflowRuns, bounds
@@ -118,7 +123,9 @@ def _kill_old(turn: RunTurn, run: Run) -> None:
         skip(turn, run, last.message)
         return
     workflow = turn.registry.workflow(run.workflow_id)
-    oldest_first = sorted(workflow.busy(besides=run), key=lambda one: (one.scheduled_at, one.created_at, one.id))
+    oldest_first = sorted(
+        workflow.busy(besides=run), key=lambda one: (one.scheduled_at, one.created_at, one.id)
+    )
     for victim in oldest_first[: max(0, len(oldest_first) - limit + 1)]:
         stop(turn, victim, R.CANCELLED, f"stopped to make room for run {run.id}", wake_others=False)
     actions.complete(turn, run)
@@ -231,7 +238,9 @@ def end_job(turn: RunTurn, run: Run, message: JobFinished) -> None:
 def note_container(turn: RunTurn, run: Run, container: Container) -> None:
     """Add what an attempt reported about its container to the metrics."""
     known = run.detail.metrics or RunMetrics()
-    starts = [one for one in (known.pod_start_seconds, container.pod_start_seconds) if one is not None]
+    starts = [
+        one for one in (known.pod_start_seconds, container.pod_start_seconds) if one is not None
+    ]
     exit_code = known.exit_code
     # The exit code of a container that failed is kept.
     if not exit_code and container.exit_code is not None:
@@ -255,7 +264,9 @@ def report_slow(turn: RunTurn, run: Run) -> None:
     rules = turn.registry.rules_of(run)
     run.detail.is_slow = True
     limit = rules.constraints.max_expected_run_seconds or 0.0
-    turn.violate(run, "max_expected_run_time", f"the run takes longer than the expected {limit:g} s")
+    turn.violate(
+        run, "max_expected_run_time", f"the run takes longer than the expected {limit:g} s"
+    )
     if rules.on_slow is not None:
         actions.start(turn, run, rules.on_slow)
         actions.perform(turn, run, rules.on_slow, ActionEvent.SLOW)
@@ -328,7 +339,9 @@ def fail(turn: RunTurn, run: Run, reason: str) -> None:
     stop(turn, run, R.FAILED, reason)
 
 
-def stop(turn: RunTurn, run: Run, target: RunState, reason: str, *, wake_others: bool = True) -> None:
+def stop(
+    turn: RunTurn, run: Run, target: RunState, reason: str, *, wake_others: bool = True
+) -> None:
     """End a run in any state, and cancel its job and its calls."""
     run.detail.reason = reason
     turn.move(run, target, reason)

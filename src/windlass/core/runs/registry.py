@@ -138,7 +138,10 @@ class WorkflowRuns:
 
     def waiting(self) -> list[Run]:
         """Return the runs that are queued behind others, first one first."""
-        return sorted((run for run in self.runs.values() if run.is_waiting), key=lambda run: run.queue_position)
+        return sorted(
+            (run for run in self.runs.values() if run.is_waiting),
+            key=lambda run: run.queue_position,
+        )
 
 
 class RunRegistry:

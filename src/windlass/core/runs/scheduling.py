@@ -42,7 +42,9 @@ def slots_in(schedule: Schedule, span: Span, limit: int = BACKFILL_MAX) -> list[
 # Planning
 
 
-def plan_run(turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at: int, *, origin: str) -> Run:
+def plan_run(
+    turn: RunTurn, workflow: WorkflowRuns, schedule: Schedule, slot_at: int, *, origin: str
+) -> Run:
     """Add a run for a slot, before it is due."""
     assert workflow.schedule is not None
     row = RunRow(
@@ -78,7 +80,9 @@ def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRu
     before = workflow.schedule
     if before is not None:
         # The memory is ahead of the rows: slots that were handled stay handled.
-        row = structs.replace(row, slot_at=max(row.slot_at, before.slot_at), seq=max(row.seq, before.seq))
+        row = structs.replace(
+            row, slot_at=max(row.slot_at, before.slot_at), seq=max(row.seq, before.seq)
+        )
     workflow.schedule = row
     planned = workflow.planned
     schedule = _active_schedule(row, rules)
@@ -94,7 +98,10 @@ def change(turn: RunTurn, workflow: WorkflowRuns, row: ScheduleRow, rules: RunRu
         if before is None or before.version != row.version:
             after = _later_start(row)
         _plan_next(turn, workflow, schedule, after)
-    elif planned.scheduled_at in (_slot_after(schedule, row.slot_at), _slot_after(schedule, _later_start(row))):
+    elif planned.scheduled_at in (
+        _slot_after(schedule, row.slot_at),
+        _slot_after(schedule, _later_start(row)),
+    ):
         _update_planned(turn, planned, schedule, row.version)
     else:
         turn.withdraw(planned)
@@ -232,7 +239,12 @@ def _miss_until(turn: RunTurn, run: Run, rules: RunRules, until: float) -> None:
 
 
 def backfill(
-    turn: RunTurn, workflow: WorkflowRuns, rules: RunRules, span: Span, *, existing: AbstractSet[RunId]
+    turn: RunTurn,
+    workflow: WorkflowRuns,
+    rules: RunRules,
+    span: Span,
+    *,
+    existing: AbstractSet[RunId],
 ) -> None:
     """Run the slots of a span that have no run yet, oldest first."""
     schedule, row = rules.schedule, workflow.schedule

@@ -72,7 +72,9 @@ class RunTurn:
             "is_catch_up": run.detail.is_catch_up,
         }
         run.detail.seq = 1
-        self._record(run.workflow_id, run.id, _event(1, EventType.RUN_CREATED, run.created_at, data))
+        self._record(
+            run.workflow_id, run.id, _event(1, EventType.RUN_CREATED, run.created_at, data)
+        )
 
     def emit_schedule(self, workflow: WorkflowRuns, event: EventType, data: dict[str, Any]) -> None:
         """Record an event of a schedule."""
@@ -90,7 +92,9 @@ class RunTurn:
         """Record that a constraint does not hold."""
         run.detail.violations.append(Violation(constraint, message, self.now))
         del run.detail.violations[:-VIOLATIONS_MAX]
-        self.emit(run, EventType.CONSTRAINT_VIOLATED, {"constraint": constraint, "message": message})
+        self.emit(
+            run, EventType.CONSTRAINT_VIOLATED, {"constraint": constraint, "message": message}
+        )
 
     def mark(self, workflow: WorkflowRuns) -> None:
         """Have the progress of a schedule stored."""

@@ -30,7 +30,9 @@ def webhook_plan(attempts_max: int) -> Plan:
     """Return the plan of a call with a maximum number of attempts."""
     rule = RetryOnError(attempts_max=max(1, attempts_max), backoff=Backoff.EXPONENTIAL, initial_delay_seconds=1.0,
                         multiplier=4.0, max_delay_seconds=900.0)  # fmt: skip
-    node = NodePlan(WEBHOOK_NODE, handler=HANDLER, timeout_seconds=ATTEMPT_SECONDS_MAX, on_error=rule)
+    node = NodePlan(
+        WEBHOOK_NODE, handler=HANDLER, timeout_seconds=ATTEMPT_SECONDS_MAX, on_error=rule
+    )
     return Plan(
         workflow_id=WEBHOOK_WORKFLOW,
         version=attempts_max,
@@ -45,7 +47,9 @@ def webhook_plan(attempts_max: int) -> Plan:
 
 def instant_text(microseconds: int) -> str:
     """Return an instant in ISO 8601, in UTC."""
-    return datetime.fromtimestamp(microseconds / MICROSECONDS, UTC).isoformat().replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(microseconds / MICROSECONDS, UTC).isoformat().replace("+00:00", "Z")
+    )
 
 
 def call_input(command: MakeCall) -> Raw:

@@ -40,7 +40,14 @@ from windlass.core.templates.json_values import (
     text_of,
 )
 from windlass.core.templates.predicates import TESTS
-from windlass.core.templates.render_frame import Evaluate, Frame, Reading, follow, format_reference, reject
+from windlass.core.templates.render_frame import (
+    Evaluate,
+    Frame,
+    Reading,
+    follow,
+    format_reference,
+    reject,
+)
 
 EXPRESSION_DEPTH_MAX = 100
 CONSTRUCTS_MAX = 5_000
@@ -51,7 +58,10 @@ def compile_expression(node: nodes.Node, reading: Reading, depth: int = 0) -> Ev
     """Return the function that evaluates an expression. Raise TemplateInvalid for constructs that are not allowed."""
     reading.constructs += 1
     if depth > EXPRESSION_DEPTH_MAX:
-        reject(node, f"expression nested deeper than {EXPRESSION_DEPTH_MAX} levels; split it over nodes")
+        reject(
+            node,
+            f"expression nested deeper than {EXPRESSION_DEPTH_MAX} levels; split it over nodes",
+        )
     if reading.constructs > CONSTRUCTS_MAX:
         reject(node, f"template too large: more than {CONSTRUCTS_MAX} parts; split it over nodes")
     build = EXPRESSIONS.get(type(node))
@@ -135,9 +145,13 @@ def describe(node: nodes.Node) -> str:
     return format_reference(*fixed)
 
 
-def _build_slice(node: nodes.Getitem, bounds: nodes.Slice, reading: Reading, depth: int) -> Evaluate:
+def _build_slice(
+    node: nodes.Getitem, bounds: nodes.Slice, reading: Reading, depth: int
+) -> Evaluate:
     subject = compile_expression(node.node, reading, depth)
-    start, stop, step = (_build_optional(part, reading, depth) for part in (bounds.start, bounds.stop, bounds.step))
+    start, stop, step = (
+        _build_optional(part, reading, depth) for part in (bounds.start, bounds.stop, bounds.step)
+    )
 
     def evaluate(frame: Frame) -> object:
         return _take_slice(frame.fuel, subject(frame), start(frame), stop(frame), step(frame))
@@ -164,7 +178,9 @@ def _take_slice(fuel: Fuel, value: object, start: object, stop: object, step: ob
     if is_list(value):
         fuel.spend(1 + len(value))
         return list(cast("Sequence[object]", value[limits]))
-    raise TemplateFailed(f"only lists and strings have slices: {kind_of(value)}; convert it with | list")
+    raise TemplateFailed(
+        f"only lists and strings have slices: {kind_of(value)}; convert it with | list"
+    )
 
 
 def _build_list(node: nodes.List | nodes.Tuple, reading: Reading, depth: int) -> Evaluate:
@@ -179,7 +195,10 @@ def _build_list(node: nodes.List | nodes.Tuple, reading: Reading, depth: int) ->
 
 def _build_dict(node: nodes.Dict, reading: Reading, depth: int) -> Evaluate:
     pairs = [
-        (compile_expression(pair.key, reading, depth), compile_expression(pair.value, reading, depth))
+        (
+            compile_expression(pair.key, reading, depth),
+            compile_expression(pair.value, reading, depth),
+        )
         for pair in node.items
     ]
 
@@ -189,7 +208,9 @@ def _build_dict(node: nodes.Dict, reading: Reading, depth: int) -> Evaluate:
         for key, value in pairs:
             name = key(frame)
             if not isinstance(name, str):
-                raise TemplateFailed(f"a key of an object must be a string: {kind_of(name)}; use | string")
+                raise TemplateFailed(
+                    f"a key of an object must be a string: {kind_of(name)}; use | string"
+                )
             made[name] = value(frame)
         return made
 
@@ -291,7 +312,9 @@ _COMPARISONS: Mapping[str, Callable[[Fuel, object, object], bool]] = {
 
 def _build_comparison(node: nodes.Compare, reading: Reading, depth: int) -> Evaluate:
     first = compile_expression(node.expr, reading, depth)
-    rest = [(_COMPARISONS[part.op], compile_expression(part.expr, reading, depth)) for part in node.ops]
+    rest = [
+        (_COMPARISONS[part.op], compile_expression(part.expr, reading, depth)) for part in node.ops
+    ]
 
     def evaluate(frame: Frame) -> object:
         left = first(frame)
@@ -350,7 +373,9 @@ def _suggest_filter(name: str) -> str:
     return f"did you mean '{similar}'?"
 
 
-def _build_arguments(node: nodes.Filter, call: _Call, chosen: Filter, reading: Reading, depth: int) -> list[Evaluate]:
+def _build_arguments(
+    node: nodes.Filter, call: _Call, chosen: Filter, reading: Reading, depth: int
+) -> list[Evaluate]:
     """Return a function for each parameter of a filter, in order."""
     names = [name for name, _ in chosen.parameters]
     if len(call.positional) > len(names):
@@ -362,7 +387,9 @@ def _build_arguments(node: nodes.Filter, call: _Call, chosen: Filter, reading: R
     for name, value in call.named.items():
         if name in given or name not in names:
             known = ", ".join(names) or "none"
-            reject(node, f"unexpected argument of | {call.name}: '{name[:40]}'; its arguments: {known}")
+            reject(
+                node, f"unexpected argument of | {call.name}: '{name[:40]}'; its arguments: {known}"
+            )
         given[name] = value
     arguments: list[Evaluate] = []
     for name, default in chosen.parameters:
@@ -402,7 +429,9 @@ def _build_test(node: nodes.Test, reading: Reading, depth: int) -> Evaluate:
     if chosen is None:
         reject(node, f"unknown test: '{call.name[:40]}'; known: {', '.join(sorted(TESTS))}")
     if call.named or len(call.positional) != int(chosen.takes_argument):
-        reject(node, f"wrong number of arguments: `is {call.name}` takes {int(chosen.takes_argument)}")
+        reject(
+            node, f"wrong number of arguments: `is {call.name}` takes {int(chosen.takes_argument)}"
+        )
     subject = compile_expression(node.node, reading, depth)
     if call.name in {"defined", "undefined"}:
         return _build_is_defined(subject, call.name == "defined")
@@ -443,11 +472,15 @@ def _build_call(node: nodes.Call, reading: Reading, depth: int) -> Evaluate:
     called = node.node
     if isinstance(called, nodes.Getattr):
         name = called.attr[:40]
-        reject(node, f"methods cannot be called in templates: .{name}(); {_suggest_instead_of(name)}")
+        reject(
+            node, f"methods cannot be called in templates: .{name}(); {_suggest_instead_of(name)}"
+        )
     if describe(called) != "range" or "range" in reading.locals:
         reject(node, "only range(…) can be called in templates; use filters, as in {{ x | upper }}")
     if node.kwargs or node.dyn_args or node.dyn_kwargs or len(node.args) not in (1, 2, 3):
-        reject(node, "range takes one to three numbers; write range(stop) or range(start, stop, step)")
+        reject(
+            node, "range takes one to three numbers; write range(stop) or range(start, stop, step)"
+        )
     arguments = [compile_expression(argument, reading, depth) for argument in node.args]
 
     def evaluate(frame: Frame) -> object:

@@ -104,7 +104,9 @@ def _replace(fuel: Fuel, value: object, old: object, new: object, count: object)
     text = _require_text(value, "replace")
     before, after = _require_text(old, "replace"), _require_text(new, "replace")
     if not before:
-        raise TemplateFailed("| replace cannot search for an empty string; give the text to replace")
+        raise TemplateFailed(
+            "| replace cannot search for an empty string; give the text to replace"
+        )
     fuel.spend_text(len(text))
     found = text.count(before)
     limit = found
@@ -133,7 +135,9 @@ def _split(fuel: Fuel, value: object, separator: object, limit: object) -> objec
         return text.split(None, most)
     between = _require_text(separator, "split")
     if not between:
-        raise TemplateFailed("| split needs a separator that is not empty; | list gives the characters")
+        raise TemplateFailed(
+            "| split needs a separator that is not empty; | list gives the characters"
+        )
     fuel.spend(text.count(between) + 1)
     return text.split(between, most)
 
@@ -201,14 +205,18 @@ def _round(fuel: Fuel, value: object, precision: object, method: object) -> obje
         return bounded((scaled // 1) / factor)
     if method == "ceil":
         return bounded(-(-scaled // 1) / factor)
-    raise TemplateFailed(f"unknown method of | round: {shown(method)}; use 'common', 'floor' or 'ceil'")
+    raise TemplateFailed(
+        f"unknown method of | round: {shown(method)}; use 'common', 'floor' or 'ceil'"
+    )
 
 
 def _abs(fuel: Fuel, value: object) -> object:
     return bounded(abs(_require_number(value, "abs")))
 
 
-def _conversion(convert: type[int] | type[float], failure: str, advice: str) -> Callable[..., object]:
+def _conversion(
+    convert: type[int] | type[float], failure: str, advice: str
+) -> Callable[..., object]:
     def apply(fuel: Fuel, value: object, default: object) -> object:
         is_short_text = isinstance(value, str) and len(value) <= DIGITS_MAX
         if is_short_text or isinstance(value, (int, float)):
@@ -268,7 +276,9 @@ def _dict(fuel: Fuel, value: object) -> object:
     made: dict[str, object] = {}
     for pair in _elements(fuel, value, "dict"):
         if not is_list(pair) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise TemplateFailed(f"| dict needs a list of [key, value] pairs with string keys: {kind_of(pair)}")
+            raise TemplateFailed(
+                f"| dict needs a list of [key, value] pairs with string keys: {kind_of(pair)}"
+            )
         made[pair[0]] = pair[1]
     return made
 
@@ -282,7 +292,9 @@ def _batch(fuel: Fuel, value: object, size: object) -> object:
 
 def _indent(fuel: Fuel, value: object, width: object, first: object) -> object:
     text = _require_text(value, "indent")
-    columns = _require_integer(width, 0, INDENT_MAX, f"| indent needs a width from 0 to {INDENT_MAX}")
+    columns = _require_integer(
+        width, 0, INDENT_MAX, f"| indent needs a width from 0 to {INDENT_MAX}"
+    )
     fuel.spend_text(len(text) + columns * (text.count("\n") + 1))
     margin = " " * columns
     indented = text.replace("\n", "\n" + margin)
@@ -353,7 +365,9 @@ def _apply_to_each(fuel: Fuel, elements: Sequence[object], name: object) -> obje
     # Only strings are names; other values may not be hashable.
     chosen = FILTERS.get(str(name))
     if chosen is None or REQUIRED in chosen.defaults:
-        raise TemplateFailed(f"| map needs attribute='…' or the name of a filter without arguments: {shown(name)}")
+        raise TemplateFailed(
+            f"| map needs attribute='…' or the name of a filter without arguments: {shown(name)}"
+        )
     fuel.spend(len(elements))
     defaults = chosen.defaults
     return [chosen.apply(fuel, element, *defaults) for element in elements]
@@ -381,15 +395,25 @@ def _passes(fuel: Fuel, value: object, name: object, argument: object) -> bool:
 
 def _selection(name: str, *, keep: bool) -> Callable[..., object]:
     def apply(fuel: Fuel, value: object, test: object, argument: object) -> object:
-        return [item for item in _elements(fuel, value, name) if _passes(fuel, item, test, argument) is keep]
+        return [
+            item
+            for item in _elements(fuel, value, name)
+            if _passes(fuel, item, test, argument) is keep
+        ]
 
     return apply
 
 
 def _selection_by_attribute(name: str, *, keep: bool) -> Callable[..., object]:
-    def apply(fuel: Fuel, value: object, attribute: object, test: object, argument: object) -> object:
+    def apply(
+        fuel: Fuel, value: object, attribute: object, test: object, argument: object
+    ) -> object:
         elements = _elements(fuel, value, name)
-        return [e for e in elements if _passes(fuel, _at_or(fuel, e, attribute, MISSING), test, argument) is keep]
+        return [
+            e
+            for e in elements
+            if _passes(fuel, _at_or(fuel, e, attribute, MISSING), test, argument) is keep
+        ]
 
     return apply
 
@@ -407,7 +431,9 @@ FILTERS: Mapping[str, Filter] = {
     "default": Filter(_default, (("fallback", ""), ("boolean", False))),
     "dict": Filter(_dict),
     "first": Filter(_first),
-    "float": Filter(_conversion(float, "not a number", "use | float(default=0.0)"), (("default", None),)),
+    "float": Filter(
+        _conversion(float, "not a number", "use | float(default=0.0)"), (("default", None),)
+    ),
     "fromjson": Filter(_fromjson),
     "indent": Filter(_indent, (("width", 4), ("first", False))),
     "int": Filter(_conversion(int, "not an integer", "use | int(default=0)"), (("default", None),)),
@@ -422,12 +448,16 @@ FILTERS: Mapping[str, Filter] = {
     "max": Filter(_extreme_filter("max", max), (_ATTRIBUTE,)),
     "min": Filter(_extreme_filter("min", min), (_ATTRIBUTE,)),
     "reject": Filter(_selection("reject", keep=False), _TEST),
-    "rejectattr": Filter(_selection_by_attribute("rejectattr", keep=False), (("attribute", REQUIRED), *_TEST)),
+    "rejectattr": Filter(
+        _selection_by_attribute("rejectattr", keep=False), (("attribute", REQUIRED), *_TEST)
+    ),
     "replace": Filter(_replace, (("old", REQUIRED), ("new", REQUIRED), ("count", None))),
     "reverse": Filter(_reverse),
     "round": Filter(_round, (("precision", 0), ("method", "common"))),
     "select": Filter(_selection("select", keep=True), _TEST),
-    "selectattr": Filter(_selection_by_attribute("selectattr", keep=True), (("attribute", REQUIRED), *_TEST)),
+    "selectattr": Filter(
+        _selection_by_attribute("selectattr", keep=True), (("attribute", REQUIRED), *_TEST)
+    ),
     "sort": Filter(_sort, (("reverse", False), _ATTRIBUTE)),
     "split": Filter(_split, (("separator", None), ("limit", None))),
     "string": Filter(_string),

@@ -188,7 +188,9 @@ def weigh(fuel: Fuel, value: object, limit: int) -> int:
                     total += len(key)
                     following.append(inner)
             if total > limit:
-                raise TemplateFailed(f"value too large: more than {limit} bytes of JSON; pass less, or a reference")
+                raise TemplateFailed(
+                    f"value too large: more than {limit} bytes of JSON; pass less, or a reference"
+                )
         level = following
     raise TemplateFailed(f"value nested deeper than {DEPTH_MAX} levels; flatten it")
 
@@ -224,10 +226,18 @@ def encode_trusted(value: object, limit: int) -> bytes:
     """Encode a value that is known not to repeat large parts."""
     try:
         encoded = msgspec.json.encode(value, enc_hook=_plain)
-    except (UnicodeEncodeError, RecursionError, ValueError, TypeError, msgspec.MsgspecError) as error:
+    except (
+        UnicodeEncodeError,
+        RecursionError,
+        ValueError,
+        TypeError,
+        msgspec.MsgspecError,
+    ) as error:
         raise TemplateFailed(f"value cannot be encoded as JSON: {error}") from None
     if len(encoded) > limit:
-        raise TemplateFailed(f"value too large: {len(encoded)} bytes of JSON, limit {limit}; pass less")
+        raise TemplateFailed(
+            f"value too large: {len(encoded)} bytes of JSON, limit {limit}; pass less"
+        )
     return encoded
 
 
@@ -266,7 +276,9 @@ def add(fuel: Fuel, left: object, right: object) -> object:
     if is_list(left) and is_list(right):
         fuel.spend(len(left) + len(right))
         return [*left, *right]
-    raise TemplateFailed(f"cannot add: {kind_of(left)} and {kind_of(right)}; use ~ to join them as text")
+    raise TemplateFailed(
+        f"cannot add: {kind_of(left)} and {kind_of(right)}; use ~ to join them as text"
+    )
 
 
 def subtract(fuel: Fuel, left: object, right: object) -> object:
@@ -287,12 +299,16 @@ def multiply(fuel: Fuel, left: object, right: object) -> object:
 def numbers(fuel: Fuel, sign: str, left: object, right: object) -> tuple[int | float, int | float]:
     """Return both operands as numbers within 64 bits."""
     if not is_number(left) or not is_number(right):
-        raise TemplateFailed(f"{sign} needs two numbers: {kind_of(left)} and {kind_of(right)}; convert with | int")
+        raise TemplateFailed(
+            f"{sign} needs two numbers: {kind_of(left)} and {kind_of(right)}; convert with | int"
+        )
     fuel.spend(1)
     return bounded(left), bounded(right)
 
 
-def _dividend_and_divisor(fuel: Fuel, sign: str, left: object, right: object) -> tuple[int | float, int | float]:
+def _dividend_and_divisor(
+    fuel: Fuel, sign: str, left: object, right: object
+) -> tuple[int | float, int | float]:
     x, y = numbers(fuel, sign, left, right)
     if y == 0:
         raise TemplateFailed(f"division by zero: {x}; test for it with `if`")
@@ -323,7 +339,9 @@ def power(fuel: Fuel, left: object, right: object) -> object:
     """Evaluate `**`. Raise TemplateFailed before computing a result over 64 bits."""
     x, y = numbers(fuel, "**", left, right)
     if isinstance(x, int) and isinstance(y, int) and y >= 0 and x.bit_length() * y > INTEGER_BITS:
-        raise TemplateFailed(f"number out of range: {x} ** {y} is over 64 bits; use smaller numbers")
+        raise TemplateFailed(
+            f"number out of range: {x} ** {y} is over 64 bits; use smaller numbers"
+        )
     if x == 0 and y < 0:
         raise TemplateFailed("division by zero: zero to a negative power; test for it with `if`")
     try:
@@ -361,14 +379,18 @@ def less(fuel: Fuel, left: object, right: object) -> bool:
     if isinstance(left, str) and isinstance(right, str):
         fuel.spend(1 + min(len(left), len(right)) // CHARACTERS_PER_STEP)
         return left < right
-    raise TemplateFailed(f"cannot compare: {kind_of(left)} and {kind_of(right)}; compare numbers or strings")
+    raise TemplateFailed(
+        f"cannot compare: {kind_of(left)} and {kind_of(right)}; compare numbers or strings"
+    )
 
 
 def contains(fuel: Fuel, item: object, container: object) -> bool:
     """Evaluate `in`: a key of an object, an element of a list, a part of a string."""
     if isinstance(container, str):
         if not isinstance(item, str):
-            raise TemplateFailed(f"a string can only contain strings: {kind_of(item)}; convert it with | string")
+            raise TemplateFailed(
+                f"a string can only contain strings: {kind_of(item)}; convert it with | string"
+            )
         fuel.spend(1 + (len(container) + len(item)) // CHARACTERS_PER_STEP)
         return item in container
     if is_list(container):
@@ -376,7 +398,9 @@ def contains(fuel: Fuel, item: object, container: object) -> bool:
         return any(equal(fuel, item, element) for element in container)
     if is_mapping(container):
         return isinstance(item, str) and item in container
-    raise TemplateFailed(f"`in` needs a list, an object or a string: {kind_of(container)}; convert it with | list")
+    raise TemplateFailed(
+        f"`in` needs a list, an object or a string: {kind_of(container)}; convert it with | list"
+    )
 
 
 def ordered(fuel: Fuel, values: Sequence[object]) -> list[int | float] | list[str]:
@@ -390,7 +414,9 @@ def ordered(fuel: Fuel, values: Sequence[object]) -> list[int | float] | list[st
         fuel.spend(sum(map(len, strings)) // CHARACTERS_PER_STEP)
         return strings
     odd = next((value for value in values if type(value) is not type(values[0])), values[0])
-    raise TemplateFailed(f"cannot sort: {kind_of(values[0])} and {kind_of(odd)} in one list; use one type")
+    raise TemplateFailed(
+        f"cannot sort: {kind_of(values[0])} and {kind_of(odd)} in one list; use one type"
+    )
 
 
 def member(fuel: Fuel, value: object, key: object, label: str) -> object:

@@ -41,10 +41,14 @@ def _is_divisible(fuel: Fuel, value: object, by: object) -> bool:
 def _require_texts(name: str, value: object, affix: object) -> tuple[str, str]:
     if isinstance(value, str) and isinstance(affix, str):
         return value, affix
-    raise TemplateFailed(f"`is {name}` needs two strings: {kind_of(value)} and {kind_of(affix)}; use | string")
+    raise TemplateFailed(
+        f"`is {name}` needs two strings: {kind_of(value)} and {kind_of(affix)}; use | string"
+    )
 
 
-def _affix_test(name: str, check: Callable[[str, str], bool]) -> Callable[[Fuel, object, object], bool]:
+def _affix_test(
+    name: str, check: Callable[[str, str], bool]
+) -> Callable[[Fuel, object, object], bool]:
     def apply(fuel: Fuel, value: object, affix: object) -> bool:
         return check(*_require_texts(name, value, affix))
 
@@ -68,7 +72,9 @@ TESTS: Mapping[str, Test] = {
     "boolean": Test(lambda fuel, value, _: isinstance(value, bool)),
     "defined": Test(lambda fuel, value, _: True),
     "divisibleby": Test(_is_divisible, takes_argument=True),
-    "endswith": Test(_affix_test("endswith", lambda text, affix: text.endswith(affix)), takes_argument=True),
+    "endswith": Test(
+        _affix_test("endswith", lambda text, affix: text.endswith(affix)), takes_argument=True
+    ),
     "eq": _EQUAL,
     "equalto": _EQUAL,
     "even": Test(lambda fuel, value, _: _require_integer(value, "even") % 2 == 0),
@@ -79,7 +85,9 @@ TESTS: Mapping[str, Test] = {
     "gt": _GREATER,
     "in": Test(contains, takes_argument=True),
     "integer": Test(lambda fuel, value, _: is_integer(value)),
-    "iterable": Test(lambda fuel, value, _: isinstance(value, str) or is_list(value) or is_mapping(value)),
+    "iterable": Test(
+        lambda fuel, value, _: isinstance(value, str) or is_list(value) or is_mapping(value)
+    ),
     "le": _LESS_EQUAL,
     "lessthan": _LESS,
     "lt": _LESS,
@@ -89,7 +97,9 @@ TESTS: Mapping[str, Test] = {
     "number": Test(lambda fuel, value, _: is_number(value)),
     "odd": Test(lambda fuel, value, _: _require_integer(value, "odd") % 2 == 1),
     "sequence": Test(lambda fuel, value, _: is_list(value)),
-    "startswith": Test(_affix_test("startswith", lambda text, affix: text.startswith(affix)), takes_argument=True),
+    "startswith": Test(
+        _affix_test("startswith", lambda text, affix: text.startswith(affix)), takes_argument=True
+    ),
     "string": Test(lambda fuel, value, _: isinstance(value, str)),
     "true": Test(lambda fuel, value, _: value is True),
     "undefined": Test(lambda fuel, value, _: False),

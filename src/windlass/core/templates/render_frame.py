@@ -50,7 +50,9 @@ class Frame:
         try:
             return self.scope.lookup(name)
         except KeyError:
-            raise Undefined(f"undefined name: '{name}'; {available(name, self.scope.names())}") from None
+            raise Undefined(
+                f"undefined name: '{name}'; {available(name, self.scope.names())}"
+            ) from None
 
 
 Evaluate = Callable[[Frame], object]

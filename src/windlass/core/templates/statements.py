@@ -45,12 +45,19 @@ def build_text(write: Write) -> Evaluate:
 def build_statements(body: Sequence[nodes.Node], reading: Reading, depth: int) -> Write:
     """Return the function that writes a sequence of statements."""
     if depth > STATEMENT_DEPTH_MAX:
-        raise TemplateInvalid(f"statements nested deeper than {STATEMENT_DEPTH_MAX} levels; split it over nodes")
+        raise TemplateInvalid(
+            f"statements nested deeper than {STATEMENT_DEPTH_MAX} levels; split it over nodes"
+        )
     writes: list[Write] = []
     for node in body:
         build = STATEMENTS.get(type(node))
         if build is None:
-            reject(node, INSTEAD_OF_STATEMENTS.get(type(node), f"{type(node).__name__} is not available in templates"))
+            reject(
+                node,
+                INSTEAD_OF_STATEMENTS.get(
+                    type(node), f"{type(node).__name__} is not available in templates"
+                ),
+            )
         writes.append(build(node, reading, depth + 1))
     if len(writes) == 1:
         return writes[0]

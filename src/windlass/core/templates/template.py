@@ -31,7 +31,15 @@ from windlass.core.templates.render_frame import Evaluate, Frame, Reading, Refer
 from windlass.core.templates.statements import build_statements, build_text
 from windlass.core.text import shortened
 
-__all__ = ["Reference", "Scope", "Template", "compile_template", "is_template", "is_true", "templates_parsed"]
+__all__ = [
+    "Reference",
+    "Scope",
+    "Template",
+    "compile_template",
+    "is_template",
+    "is_true",
+    "templates_parsed",
+]
 
 SOURCE_MAX = 32_768
 EXCERPT_MAX = 160
@@ -87,7 +95,9 @@ class Template(Struct, frozen=True, eq=False, gc=False):
                     if not (allow_references and part.path in WHOLE):
                         found.add(_node_name(part.name, part.path))
                 case _Computed():
-                    found.update(_node_name(reference.name, reference.path) for reference in part.references)
+                    found.update(
+                        _node_name(reference.name, reference.path) for reference in part.references
+                    )
                 case _:
                     pass
         return found
@@ -183,7 +193,13 @@ def compile_template(value: object) -> Template:
     if evaluate is None:
         try:
             return Template(Raw(msgspec.json.encode(value)), (), value)
-        except (UnicodeEncodeError, RecursionError, ValueError, TypeError, msgspec.MsgspecError) as error:
+        except (
+            UnicodeEncodeError,
+            RecursionError,
+            ValueError,
+            TypeError,
+            msgspec.MsgspecError,
+        ) as error:
             raise TemplateInvalid(f"not a JSON value: {error}") from None
     if len(references) > 1:
         references = list(dict.fromkeys(references))
@@ -195,7 +211,9 @@ def templates_parsed() -> int:
     return _parse_string.cache_info().misses
 
 
-def _compile_collection(value: object, references: list[Reference], depth: int, parsed: list[str]) -> Evaluate | None:
+def _compile_collection(
+    value: object, references: list[Reference], depth: int, parsed: list[str]
+) -> Evaluate | None:
     """Return the function that renders an object or a list; None if it contains no templates."""
     copy: Callable[[Any], Any]
     if is_mapping(value):
@@ -214,7 +232,9 @@ def _compile_collection(value: object, references: list[Reference], depth: int, 
     return _Collection(copy, value, tuple(moving))
 
 
-def _compile_entry(value: object, references: list[Reference], depth: int, parsed: list[str]) -> Evaluate | None:
+def _compile_entry(
+    value: object, references: list[Reference], depth: int, parsed: list[str]
+) -> Evaluate | None:
     """Return the function that renders an entry of an object or a list; None if it contains no templates."""
     if depth >= DEPTH_MAX:
         raise TemplateInvalid(f"value nested deeper than {DEPTH_MAX} levels; flatten it")
@@ -227,7 +247,9 @@ def _compile_entry(value: object, references: list[Reference], depth: int, parse
     if type(evaluate) is not _Plain:
         parsed.append(value)
         if len(parsed) > PARSED_IN_VALUE_MAX:
-            raise TemplateInvalid(f"more than {PARSED_IN_VALUE_MAX} templates in one value; split it over nodes")
+            raise TemplateInvalid(
+                f"more than {PARSED_IN_VALUE_MAX} templates in one value; split it over nodes"
+            )
     references.extend(template.references)
     return evaluate
 
@@ -268,7 +290,9 @@ def _plain_template(name: str, path: tuple[str | int, ...], source: str) -> Temp
 @lru_cache(maxsize=COMPILED_CACHE_SIZE)
 def _parse_string(source: str) -> Template:
     if len(source) > SOURCE_MAX:
-        raise TemplateInvalid(f"template too long: {len(source)} characters, limit {SOURCE_MAX}; split it over nodes")
+        raise TemplateInvalid(
+            f"template too long: {len(source)} characters, limit {SOURCE_MAX}; split it over nodes"
+        )
     _check_brackets(source)
     stripped = source.strip()
     body = _parse(stripped)
@@ -292,7 +316,9 @@ def _check_brackets(source: str) -> None:
         if character in "([{":
             depth += 1
             if depth > BRACKET_DEPTH_MAX:
-                raise TemplateInvalid(f"brackets nested deeper than {BRACKET_DEPTH_MAX} levels; split it over nodes")
+                raise TemplateInvalid(
+                    f"brackets nested deeper than {BRACKET_DEPTH_MAX} levels; split it over nodes"
+                )
         elif character in ")]}" and depth:
             depth -= 1
 

@@ -16,7 +16,9 @@ _DAY_MICROSECONDS = 86_400_000_000
 class Pruner:
     """Deletes jobs that ended more than `retention_days` ago."""
 
-    def __init__(self, store: Store, artifacts: Artifacts, clock: Clock, retention_days: float) -> None:
+    def __init__(
+        self, store: Store, artifacts: Artifacts, clock: Clock, retention_days: float
+    ) -> None:
         self._store = store
         self._artifacts = artifacts
         self._clock = clock

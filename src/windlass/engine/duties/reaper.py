@@ -8,7 +8,9 @@ from windlass.ports.clock import Clock
 class Reaper:
     """Looks for workers that sent no heartbeat for `timeout_seconds`, every `check_seconds`."""
 
-    def __init__(self, broker: Broker, clock: Clock, timeout_seconds: float, check_seconds: float) -> None:
+    def __init__(
+        self, broker: Broker, clock: Clock, timeout_seconds: float, check_seconds: float
+    ) -> None:
         self._broker = broker
         self._clock = clock
         self._timeout_seconds = timeout_seconds

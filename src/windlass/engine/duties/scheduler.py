@@ -24,7 +24,12 @@ class Scheduler:
     """Checks for all shards of an engine at once. A shard reads its schedules itself when it is taken over."""
 
     def __init__(
-        self, store: Store, broker: Broker, clock: Clock, total: int, shards: Callable[[], Mapping[int, Shard]]
+        self,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        total: int,
+        shards: Callable[[], Mapping[int, Shard]],
     ) -> None:
         self._store = store
         self._broker = broker
@@ -50,7 +55,9 @@ class Scheduler:
             page = await self._store.runs.changed_schedules(since, SCHEDULES_PAGE, after)
             for row in page:
                 seen[row.workflow_id] = _mark(row)
-            await self._notify(shards, [row for row in page if self._seen.get(row.workflow_id) != _mark(row)])
+            await self._notify(
+                shards, [row for row in page if self._seen.get(row.workflow_id) != _mark(row)]
+            )
             if len(page) < SCHEDULES_PAGE:
                 break
             after = page[-1].workflow_id

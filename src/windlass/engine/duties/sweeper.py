@@ -22,7 +22,12 @@ class Sweeper:
     """Sweeps one shard."""
 
     def __init__(
-        self, shard: Shard, store: Store, broker: Broker, clock: Clock, in_flight_check_seconds: float
+        self,
+        shard: Shard,
+        store: Store,
+        broker: Broker,
+        clock: Clock,
+        in_flight_check_seconds: float,
     ) -> None:
         self._in_flight_check = round(in_flight_check_seconds * MICROSECONDS)
         self._shard = shard
@@ -47,12 +52,15 @@ class Sweeper:
         shard = self._shard
         requests = await self._store.jobs.requests(shard.number, SWEEP_MAX)
         messages: list[JobMessage] = [_message(request) for request in requests]
-        messages += [result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)]
+        messages += [
+            result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)
+        ]
         if shard.table.admitted is None:
             before = self._clock.now() - round(HINT_SECONDS * MICROSECONDS)
             pending = await self._store.jobs.pending(shard.number, before, SWEEP_MAX)
             quarantined = shard.table.quarantined
-            messages += [Submitted(one) for one in pending if one not in shard.jobs and one not in quarantined]
+            lost = [one for one in pending if one not in shard.jobs and one not in quarantined]
+            messages += map(Submitted, lost)
         else:
             messages = [message for message in messages if message.job_id in shard.table.admitted]
         if messages:
@@ -76,8 +84,17 @@ class Sweeper:
                 continue
             for attempt in job.attempts_in_flight():
                 if (attempt.dispatched_at or 0) < before:
-                    places[job.task_id(attempt)] = (job.id, attempt.node, attempt.index, attempt.number)
-            overdue += [timer.message() for timer in self._shard.recovery.timers([job]) if timer.due_at < before]
+                    places[job.task_id(attempt)] = (
+                        job.id,
+                        attempt.node,
+                        attempt.index,
+                        attempt.number,
+                    )
+            overdue += [
+                timer.message()
+                for timer in self._shard.recovery.timers([job])
+                if timer.due_at < before
+            ]
         runs_ahead = self._shard.runs_ahead()
         due = [timer for timer in self._shard.runs.timers() if timer.due_at < before]
         overdue += [timer.message() for timer in due if timer.run_id not in runs_ahead]
@@ -87,7 +104,9 @@ class Sweeper:
         lost = [places[task_id] for task_id in unknown if task_id in self._suspects]
         self._suspects = set(unknown)
         for start in range(0, len(lost), SWEEP_MAX):
-            tasks = await self._shard.recovery.tasks(self._shard.jobs, lost[start : start + SWEEP_MAX])
+            tasks = await self._shard.recovery.tasks(
+                self._shard.jobs, lost[start : start + SWEEP_MAX]
+            )
             await self._shard.publish(tasks)
 
 

@@ -14,7 +14,9 @@ from windlass.ports.handler_declaration import handler
 class RequestedRetryableError(RetryableError):
     """A requested failure that is retried; `type` is what the worker reports."""
 
-    def __init__(self, message: str, kind: str, status: int | None, retry_after: float | None) -> None:
+    def __init__(
+        self, message: str, kind: str, status: int | None, retry_after: float | None
+    ) -> None:
         super().__init__(message, retry_after=retry_after, status=status)
         self.type = kind
 
@@ -34,8 +36,12 @@ async def fail(
     type: Annotated[str, Meta(description="type of the error")] = "requested_failure",
     retryable: Annotated[bool, Meta(description="whether the error is retryable")] = True,
     status: Annotated[int | None, Meta(description="status of the error")] = None,
-    retry_after: Annotated[float | None, Meta(description="seconds before the next attempt")] = None,
-    times: Annotated[int | None, Meta(description="fail only in this many attempts; default: always")] = None,
+    retry_after: Annotated[
+        float | None, Meta(description="seconds before the next attempt")
+    ] = None,
+    times: Annotated[
+        int | None, Meta(description="fail only in this many attempts; default: always")
+    ] = None,
     **params: Any,
 ) -> dict[str, Any]:
     """Fail, always or in the first `times` attempts; then return `{"attempt": n, …}` with the other params."""
@@ -51,7 +57,9 @@ def crash(
     ctx: Context,
     signal_name: Annotated[str, Meta(description="signal that kills the process")] = "SIGKILL",
     exit: Annotated[int | None, Meta(description="exit code, in place of a signal")] = None,
-    times: Annotated[int | None, Meta(description="crash only in this many attempts; default: always")] = None,
+    times: Annotated[
+        int | None, Meta(description="crash only in this many attempts; default: always")
+    ] = None,
 ) -> dict[str, int]:
     """Kill the attempt's own child process, always or in the first `times` attempts."""
     if times is not None and ctx.attempt > times:
@@ -60,6 +68,8 @@ def crash(
         os._exit(exit)
     number = getattr(signal, signal_name, None)
     if not isinstance(number, signal.Signals):
-        raise FatalError(f"unknown signal: {signal_name!r}; use a name such as 'SIGKILL' or 'SIGSEGV'")
+        raise FatalError(
+            f"unknown signal: {signal_name!r}; use a name such as 'SIGKILL' or 'SIGSEGV'"
+        )
     os.kill(os.getpid(), number)
     return {"attempt": ctx.attempt}

@@ -20,14 +20,20 @@ async def http(
     url: Annotated[str, Meta(description="`http://` or `https://`")],
     method: Annotated[str, Meta(description="HTTP method")] = "GET",
     params: Annotated[
-        dict[str, Any] | None, Meta(description="query string, added to that of the URL; a list repeats the key")
+        dict[str, Any] | None,
+        Meta(description="query string, added to that of the URL; a list repeats the key"),
     ] = None,
     headers: Annotated[dict[str, str] | None, Meta(description="request headers")] = None,
     json: Annotated[Any, Meta(description="body: a JSON value")] = None,
-    data: Annotated[dict[str, Any] | str | None, Meta(description="body: a form (object), or text")] = None,
-    body: Annotated[str | None, Meta(description="body: text; at most one of `json`, `data` and `body`")] = None,
+    data: Annotated[
+        dict[str, Any] | str | None, Meta(description="body: a form (object), or text")
+    ] = None,
+    body: Annotated[
+        str | None, Meta(description="body: text; at most one of `json`, `data` and `body`")
+    ] = None,
     timeout: Annotated[
-        float, Meta(description="seconds for each phase of the exchange, at most the node's own timeout")
+        float,
+        Meta(description="seconds for each phase of the exchange, at most the node's own timeout"),
     ] = TIMEOUT_SECONDS,
     auth: Annotated[
         BasicAuth | BearerAuth | None,

@@ -19,7 +19,8 @@ async def llm(
     config: HandlerConfig,
     model: Annotated[str, Meta(description="name of the model")],
     messages: Annotated[
-        list[dict[str, Any]] | None, Meta(description="in place of `prompt`: a list of `{role, content}`")
+        list[dict[str, Any]] | None,
+        Meta(description="in place of `prompt`: a list of `{role, content}`"),
     ] = None,
     prompt: Annotated[str | None, Meta(description="the user message")] = None,
     system: Annotated[str | None, Meta(description="the system message before the others")] = None,
@@ -37,17 +38,26 @@ async def llm(
             "`llm.base_url`"
         ),
     ] = None,
-    temperature: Annotated[float | None, Meta(description="sampling temperature; default: the server's")] = None,
-    max_tokens: Annotated[int | None, Meta(description="limit of the reply; default: the server's")] = None,
-    json_schema: Annotated[dict[str, Any] | None, Meta(description="a JSON Schema that the reply must match")] = None,
+    temperature: Annotated[
+        float | None, Meta(description="sampling temperature; default: the server's")
+    ] = None,
+    max_tokens: Annotated[
+        int | None, Meta(description="limit of the reply; default: the server's")
+    ] = None,
+    json_schema: Annotated[
+        dict[str, Any] | None, Meta(description="a JSON Schema that the reply must match")
+    ] = None,
     stream: Annotated[bool, Meta(description="stream the reply; its lines go to the log")] = False,
     timeout: Annotated[
-        float, Meta(description="seconds for each phase of the exchange, at most the node's own timeout")
+        float,
+        Meta(description="seconds for each phase of the exchange, at most the node's own timeout"),
     ] = TIMEOUT_SECONDS,
     headers: Annotated[dict[str, str] | None, Meta(description="request headers")] = None,
     extra: Annotated[
         dict[str, Any] | None,
-        Meta(description="additional fields of the request, such as `{seed: 7}`; `null` removes a field"),
+        Meta(
+            description="additional fields of the request, such as `{seed: 7}`; `null` removes a field"
+        ),
     ] = None,
 ) -> dict[str, Any]:
     """Call a language model behind an OpenAI-compatible chat completions API; return its reply."""
@@ -81,7 +91,9 @@ async def llm(
     return await complete_chat(ctx, request, config.llm, config.allow_private)
 
 
-def _messages(messages: list[dict[str, Any]] | None, prompt: str | None, system: str | None) -> list[dict[str, Any]]:
+def _messages(
+    messages: list[dict[str, Any]] | None, prompt: str | None, system: str | None
+) -> list[dict[str, Any]]:
     if messages is None:
         messages = [{"role": "user", "content": prompt}]
     if system is None:

@@ -29,7 +29,11 @@ from windlass.ports.handler_declaration import handler
 
 # For the types only: the driver is an optional extra.
 if TYPE_CHECKING:
-    from windlass.connections.postgres import PostgresConnection, PostgresDatabase, PreparedStatement
+    from windlass.connections.postgres import (
+        PostgresConnection,
+        PostgresDatabase,
+        PreparedStatement,
+    )
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
 _FLOATS = frozenset({"float4", "float8"})
@@ -61,7 +65,9 @@ async def postgres(
         async with asyncio.timeout(seconds):
             return await _run(database, text, values, rows_max, seconds)
     except TimeoutError:
-        raise QueryCanceled(f"{database.name}: the query did not finish within {seconds:g} s") from None
+        raise QueryCanceled(
+            f"{database.name}: the query did not finish within {seconds:g} s"
+        ) from None
 
 
 async def _run(
@@ -86,7 +92,10 @@ async def _run(
 
 
 async def _rows(
-    session: "PostgresConnection", statement: "PreparedStatement", bound: Sequence[object], results: ResultRows
+    session: "PostgresConnection",
+    statement: "PreparedStatement",
+    bound: Sequence[object],
+    results: ResultRows,
 ) -> dict[str, Any]:
     # A result that is too large rolls back the statement.
     async with session.transaction():
@@ -100,7 +109,9 @@ async def _rows(
 def _bound(values: Sequence[object], statement: "PreparedStatement") -> list[object]:
     parameters = statement.get_parameters()
     if len(parameters) != len(values):
-        raise ParamsInvalid(f"the query has {len(parameters)} params, but 'params' has {len(values)}")
+        raise ParamsInvalid(
+            f"the query has {len(parameters)} params, but 'params' has {len(values)}"
+        )
     return [_convert(value, kind.name) for value, kind in zip(values, parameters, strict=True)]
 
 

@@ -31,7 +31,8 @@ def python(
     ctx: Context,
     code: Annotated[str | None, Meta(description="Python code that defines `main(...)`")] = None,
     call: Annotated[
-        str | None, Meta(description='in place of `code`: a function, such as `"package.module:function"`')
+        str | None,
+        Meta(description='in place of `code`: a function, such as `"package.module:function"`'),
     ] = None,
     **params: Any,
 ) -> Any:
@@ -41,7 +42,9 @@ def python(
     elif call is not None and code is None:
         function = _function_called(call)
     else:
-        raise ParamsInvalid("use either 'code', which defines main(...), or 'call', such as \"module:function\"")
+        raise ParamsInvalid(
+            "use either 'code', which defines main(...), or 'call', such as \"module:function\""
+        )
     signature = inspect.signature(function)
     arguments = dict(params)
     if next(iter(signature.parameters), None) == "ctx":
@@ -56,7 +59,9 @@ def python(
 
 def _function_of_code(code: str) -> Callable[..., Any]:
     if len(code) > CODE_CHARS_MAX:
-        raise CodeInvalid(f"code too long: {len(code)} characters, at most {CODE_CHARS_MAX}; use 'call' and a module")
+        raise CodeInvalid(
+            f"code too long: {len(code)} characters, at most {CODE_CHARS_MAX}; use 'call' and a module"
+        )
     # Lets tracebacks show the lines.
     linecache.cache[FILENAME] = (len(code), None, code.splitlines(keepends=True), FILENAME)
     try:
@@ -67,7 +72,9 @@ def _function_of_code(code: str) -> Callable[..., Any]:
     exec(compiled, namespace)  # noqa: S102  running the author's code is what this handler is for
     function = namespace.get(ENTRY)
     if not callable(function):
-        raise CodeInvalid(f"the code does not define {ENTRY}; define {ENTRY}(...) and return the result from it")
+        raise CodeInvalid(
+            f"the code does not define {ENTRY}; define {ENTRY}(...) and return the result from it"
+        )
     return function
 
 
@@ -79,7 +86,9 @@ def _function_called(call: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and (module + ".").startswith(error.name + "."):
-            raise CodeInvalid(f"call {call!r}: no module named {error.name!r} on this worker") from None
+            raise CodeInvalid(
+                f"call {call!r}: no module named {error.name!r} on this worker"
+            ) from None
         raise
     for part in path.split("."):
         found = getattr(found, part, None)

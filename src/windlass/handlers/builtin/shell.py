@@ -19,14 +19,19 @@ async def shell(
     config: HandlerConfig,
     command: Annotated[
         list[str] | str,
-        Meta(description='a list of arguments; a string is rejected. To use a shell: `["sh", "-c", "…"]`'),
+        Meta(
+            description='a list of arguments; a string is rejected. To use a shell: `["sh", "-c", "…"]`'
+        ),
     ],
     env: Annotated[
-        dict[str, str] | None, Meta(description="variables in addition to the few that are passed on")
+        dict[str, str] | None,
+        Meta(description="variables in addition to the few that are passed on"),
     ] = None,
     cwd: Annotated[str | None, Meta(description="working directory")] = None,
     stdin: Annotated[str | None, Meta(description="standard input")] = None,
-    exit_codes: Annotated[list[int] | None, Meta(description="exit codes that mean success; default `[0]`")] = None,
+    exit_codes: Annotated[
+        list[int] | None, Meta(description="exit codes that mean success; default `[0]`")
+    ] = None,
 ) -> dict[str, Any]:
     """Run a command; return its exit code and its output."""
     arguments = _check(command, cwd)

@@ -31,5 +31,7 @@ def duration_seconds(value: float | str) -> float:
     if seconds is None:
         raise FatalError(f"invalid duration: {value!r}; {DURATION_RULE}")
     if not 0 <= seconds <= SECONDS_MAX:
-        raise FatalError(f"duration out of range: {value!r}; must be between 0 and {SECONDS_MAX:g} seconds")
+        raise FatalError(
+            f"duration out of range: {value!r}; must be between 0 and {SECONDS_MAX:g} seconds"
+        )
     return seconds

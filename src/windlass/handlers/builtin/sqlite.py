@@ -36,7 +36,8 @@ _COMMENT = r"(?:--[^\n]*(?:\n|$)|/\*.*?\*/)"
 _EMPTY = re.compile(rf"(?:\s|;|{_COMMENT})*", re.DOTALL)
 # Statements that cannot run inside a transaction, or that start or end one.
 _NOT_IN_TRANSACTION = re.compile(
-    rf"(?:\s|{_COMMENT})*(begin|pragma|vacuum|savepoint|commit|end|rollback)\b", re.DOTALL | re.IGNORECASE
+    rf"(?:\s|{_COMMENT})*(begin|pragma|vacuum|savepoint|commit|end|rollback)\b",
+    re.DOTALL | re.IGNORECASE,
 )
 
 BoundValues = Sequence[object] | Mapping[str, object]
@@ -48,7 +49,8 @@ async def sqlite(
     config: HandlerConfig,
     connection: Connection = None,
     database: Annotated[
-        str | None, Meta(description="in place of `connection`: a path below the setting `sinks.folder`")
+        str | None,
+        Meta(description="in place of `connection`: a path below the setting `sinks.folder`"),
     ] = None,
     query: Query = None,
     sql: Sql = None,
@@ -64,13 +66,19 @@ async def sqlite(
         async with asyncio.timeout(seconds):
             return await found.run(lambda opened: _run(opened, text, values, rows_max))
     except TimeoutError:
-        raise QueryCanceled(f"{found.name}: the query did not finish within {seconds:g} s") from None
+        raise QueryCanceled(
+            f"{found.name}: the query did not finish within {seconds:g} s"
+        ) from None
 
 
-def _run(connection: SqliteConnection, sql: str, values: BoundValues, rows_max: int) -> dict[str, Any]:
+def _run(
+    connection: SqliteConnection, sql: str, values: BoundValues, rows_max: int
+) -> dict[str, Any]:
     is_several, is_readonly = _inspect(connection, sql, values)
     if is_several and values:
-        raise ParamsInvalid("several statements cannot have params; use a node for each, or write the values out")
+        raise ParamsInvalid(
+            "several statements cannot have params; use a node for each, or write the values out"
+        )
     in_transaction = not _NOT_IN_TRANSACTION.match(sql)
     if in_transaction and is_readonly and not is_several:
         connection.execute("begin")

@@ -22,20 +22,29 @@ async def webhook(
     url: Annotated[str, Meta(description="where the message is sent")],
     data: Annotated[Any, Meta(description="field `data` of the body")] = None,
     type: Annotated[str, Meta(description="field `type` of the body")] = TYPE,
-    payload: Annotated[Any, Meta(description="the whole body, in place of `data` and `type`")] = None,
-    secret: Annotated[str | None, Meta(description="name of the secret that signs the message")] = None,
+    payload: Annotated[
+        Any, Meta(description="the whole body, in place of `data` and `type`")
+    ] = None,
+    secret: Annotated[
+        str | None, Meta(description="name of the secret that signs the message")
+    ] = None,
     headers: Annotated[dict[str, str] | None, Meta(description="request headers")] = None,
     timeout: Annotated[
         float, Meta(description="seconds for the whole request, at most the node's own timeout")
     ] = HOOK_TIMEOUT_SECONDS,
-    id: Annotated[str | None, Meta(description="message id; default: the same for every attempt of the task")] = None,
+    id: Annotated[
+        str | None, Meta(description="message id; default: the same for every attempt of the task")
+    ] = None,
     workflow_id: Annotated[
-        str | None, Meta(description="not sent; recorded as the workflow that the delivery belongs to")
+        str | None,
+        Meta(description="not sent; recorded as the workflow that the delivery belongs to"),
     ] = None,
 ) -> Answer:
     """Send a webhook, signed if a secret is named; return the receiver's response."""
     if payload is not None and data is not None:
-        raise ParamsInvalid("both 'data' and 'payload' given; 'payload' is the whole body, remove one of them")
+        raise ParamsInvalid(
+            "both 'data' and 'payload' given; 'payload' is the whole body, remove one of them"
+        )
     message = WebhookMessage(
         url=url,
         payload=payload,

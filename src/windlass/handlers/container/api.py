@@ -8,9 +8,20 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct, field
 
-from windlass.handlers.container.connection import ApiResponse, ClusterConnection, error_message, refusal
+from windlass.handlers.container.connection import (
+    ApiResponse,
+    ClusterConnection,
+    error_message,
+    refusal,
+)
 from windlass.handlers.container.errors import KubernetesUnavailable
-from windlass.handlers.container.identity import INSTANCE_LABEL, MANAGED_BY, NAME_LABEL, PREFIX, followed_now
+from windlass.handlers.container.identity import (
+    INSTANCE_LABEL,
+    MANAGED_BY,
+    NAME_LABEL,
+    PREFIX,
+    followed_now,
+)
 from windlass.handlers.container.pods import KubernetesJob, ObjectMetadata, Pod
 
 # A Job has one pod; more are listed only to report the error.
@@ -60,7 +71,9 @@ class KubernetesApi:
 
     async def create(self, manifest: Mapping[str, Any]) -> KubernetesJob | None:
         """Create a Job; return None if one with this name exists."""
-        response = await self.connection.request("POST", self._jobs, count=self._count, body=manifest)
+        response = await self.connection.request(
+            "POST", self._jobs, count=self._count, body=manifest
+        )
         if response.status == 409:
             return None
         return self._decode_response("the Job", response, KubernetesJob)
@@ -102,7 +115,9 @@ class KubernetesApi:
         if version:
             preconditions["resourceVersion"] = version
         options = {"propagationPolicy": "Foreground", "preconditions": preconditions}
-        response = await self.connection.request("DELETE", f"{self._jobs}/{name}", count=self._count, body=options)
+        response = await self.connection.request(
+            "DELETE", f"{self._jobs}/{name}", count=self._count, body=options
+        )
         if response.status in (404, 409):
             return False
         if not response.is_success:
@@ -124,7 +139,9 @@ class KubernetesApi:
             "timeoutSeconds": seconds,
         }
         read_seconds = seconds + WATCH_GRACE_SECONDS
-        opened = self.connection.stream(self._pods, count=self._count, query=query, read_seconds=read_seconds)
+        opened = self.connection.stream(
+            self._pods, count=self._count, query=query, read_seconds=read_seconds
+        )
         async with opened as response:
             async for line in _lines(response.aiter_bytes()):
                 event = _decode(line, WatchEvent)
@@ -136,10 +153,14 @@ class KubernetesApi:
                     yield event.type, _decode(event.object, Pod)
 
     @asynccontextmanager
-    async def log(self, pod: str, query: Mapping[str, str | int]) -> AsyncGenerator[AsyncIterator[bytes]]:
+    async def log(
+        self, pod: str, query: Mapping[str, str | int]
+    ) -> AsyncGenerator[AsyncIterator[bytes]]:
         """Stream the log of a pod."""
         path = f"{self._pods}/{quote(pod)}/log"
-        async with self.connection.stream(path, count=self._count, query=query, read_seconds=None) as response:
+        async with self.connection.stream(
+            path, count=self._count, query=query, read_seconds=None
+        ) as response:
             yield response.aiter_bytes()
 
     def _count(self) -> None:
@@ -159,7 +180,9 @@ async def _lines(parts: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             if line.strip():
                 yield line
         if len(pending) > LINE_BYTES_MAX:
-            raise KubernetesUnavailable(f"line of the watch too long: more than {LINE_BYTES_MAX} bytes")
+            raise KubernetesUnavailable(
+                f"line of the watch too long: more than {LINE_BYTES_MAX} bytes"
+            )
 
 
 def _decode(body: bytes | Raw, kind: type[Any]) -> Any:

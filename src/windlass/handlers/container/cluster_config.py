@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from windlass.handlers.container.config import KubernetesConfig
-from windlass.handlers.container.connection import REQUEST_SECONDS_MAX, ClusterConnection, RequestRateLimiter
+from windlass.handlers.container.connection import (
+    REQUEST_SECONDS_MAX,
+    ClusterConnection,
+    RequestRateLimiter,
+)
 from windlass.handlers.container.errors import KubernetesUnusable
 from windlass.handlers.container.orphan_cleaner import clean_orphans
 
@@ -54,7 +58,9 @@ def connect(
             auth=user_auth(user),
             verify=verify_cluster(cluster.cluster, user, cluster.abs_file, trust_env=False),
             timeout=REQUEST_SECONDS_MAX,
-            limits=httpx2.Limits(max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_IDLE_MAX),
+            limits=httpx2.Limits(
+                max_connections=CONNECTIONS_MAX, max_keepalive_connections=CONNECTIONS_IDLE_MAX
+            ),
             trust_env=False,
         )
     except (ConfigError, OSError, ValueError, LookupError, TypeError) as error:
@@ -70,7 +76,9 @@ def connect(
         ),
         random=random or Random(),
     )
-    connection.orphan_cleaner = asyncio.create_task(clean_orphans(connection, config.instance, config.orphan_seconds))
+    connection.orphan_cleaner = asyncio.create_task(
+        clean_orphans(connection, config.instance, config.orphan_seconds)
+    )
     return connection
 
 
@@ -82,6 +90,10 @@ def _with_supported_plugin(user: "User") -> "User":
     # An optional extra.
     from lightkube.config.models import NameValue
 
-    error_message = NameValue(name="KUBERNETES_EXEC_INFO", value=msgspec.json.encode(EXEC_INFO).decode())
-    supported = msgspec.structs.replace(plugin, apiVersion=EXEC_VERSION_KNOWN, env=[*(plugin.env or []), error_message])
+    error_message = NameValue(
+        name="KUBERNETES_EXEC_INFO", value=msgspec.json.encode(EXEC_INFO).decode()
+    )
+    supported = msgspec.structs.replace(
+        plugin, apiVersion=EXEC_VERSION_KNOWN, env=[*(plugin.env or []), error_message]
+    )
     return msgspec.structs.replace(user, exec=supported)

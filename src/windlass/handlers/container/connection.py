@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable, KubernetesUnusable
+from windlass.handlers.container.errors import (
+    KubernetesRefused,
+    KubernetesUnavailable,
+    KubernetesUnusable,
+)
 
 # For the types only: the client is loaded when a container first needs it.
 if TYPE_CHECKING:
@@ -70,7 +74,11 @@ class ClusterConnection:
     """Requests to one API server, all rate limited; retryable failures are retried."""
 
     def __init__(
-        self, http: "httpx2.AsyncClient", namespace: str, rate_limiter: RequestRateLimiter, random: Random
+        self,
+        http: "httpx2.AsyncClient",
+        namespace: str,
+        rate_limiter: RequestRateLimiter,
+        random: Random,
     ) -> None:
         self.namespace = namespace
         # Deletes orphaned Jobs as long as the connection is open.
@@ -101,17 +109,23 @@ class ClusterConnection:
         if body is not None:
             content = msgspec.json.encode(body)
             headers["content-type"] = content_type
-        request = self._http.build_request(method, path, params=query, content=content, headers=headers)
+        request = self._http.build_request(
+            method, path, params=query, content=content, headers=headers
+        )
         failure = ""
         for tries in range(TRIES_MAX):
             await self._wait_for_slot(count)
-            pause = self._random.uniform(0.5, 1.0) * min(PAUSE_SECONDS_MIN * 2**tries, PAUSE_SECONDS_MAX)
+            pause = self._random.uniform(0.5, 1.0) * min(
+                PAUSE_SECONDS_MIN * 2**tries, PAUSE_SECONDS_MAX
+            )
             try:
                 received = await asyncio.shield(self._begin(request))
             except (httpx2.TransportError, TimeoutError) as error:
                 failure = f"{type(error).__name__}: {error}".rstrip(": ")
             except (httpx2.HTTPError, ConfigError) as error:
-                raise KubernetesUnusable(f"request to the cluster cannot be sent: {error}") from None
+                raise KubernetesUnusable(
+                    f"request to the cluster cannot be sent: {error}"
+                ) from None
             else:
                 response = ApiResponse(received.status_code, received.content)
                 if not response.is_retryable:
@@ -132,7 +146,9 @@ class ClusterConnection:
 
         await self._wait_for_slot(count)
         timeout = httpx2.Timeout(REQUEST_SECONDS_MAX, read=read_seconds)
-        opening = self._begin(self._http.build_request("GET", path, params=query, timeout=timeout), is_streamed=True)
+        opening = self._begin(
+            self._http.build_request("GET", path, params=query, timeout=timeout), is_streamed=True
+        )
         try:
             response = await asyncio.shield(opening)
         except asyncio.CancelledError:
@@ -169,7 +185,9 @@ class ClusterConnection:
             for task in late:
                 task.cancel()
             if late:
-                log.warning("gave up %d requests to the cluster; Jobs end at their deadlines", len(late))
+                log.warning(
+                    "gave up %d requests to the cluster; Jobs end at their deadlines", len(late)
+                )
                 await asyncio.gather(*late, return_exceptions=True)
         if self._requests:
             await asyncio.wait(self._requests, timeout=HANDSHAKE_SECONDS_MAX)
@@ -185,7 +203,9 @@ class ClusterConnection:
             # The caller may have been cancelled; marks the error as retrieved, so that asyncio does not log it.
             task.exception()
 
-    def _begin(self, request: "httpx2.Request", *, is_streamed: bool = False) -> "asyncio.Task[httpx2.Response]":
+    def _begin(
+        self, request: "httpx2.Request", *, is_streamed: bool = False
+    ) -> "asyncio.Task[httpx2.Response]":
         """Send a request that is not cancelled: a cancelled handshake would leave its socket open."""
         task = asyncio.create_task(self._send(request, is_streamed))
         self._requests.add(task)
@@ -224,11 +244,15 @@ def refusal(what: str, response: ApiResponse) -> KubernetesRefused:
     hint = ""
     if response.status in (401, 403):
         hint = "; grant the worker's account the permissions listed in the container reference"
-    return KubernetesRefused(f"the cluster rejected {what}: {error_message(response)}{hint}", status=response.status)
+    return KubernetesRefused(
+        f"the cluster rejected {what}: {error_message(response)}{hint}", status=response.status
+    )
 
 
 def _connection_lost(error: Exception) -> KubernetesUnavailable:
-    return KubernetesUnavailable(f"connection to the cluster lost: {type(error).__name__}: {error}".rstrip(": "))
+    return KubernetesUnavailable(
+        f"connection to the cluster lost: {type(error).__name__}: {error}".rstrip(": ")
+    )
 
 
 def _retry_after(header: str | None) -> float:

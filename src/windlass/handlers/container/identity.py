@@ -93,7 +93,9 @@ class AttemptIdentity(Struct, frozen=True):
         }
 
 
-def identity_of(ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None) -> AttemptIdentity:
+def identity_of(
+    ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None
+) -> AttemptIdentity:
     """Return the identity of the attempt that a handler runs."""
     return AttemptIdentity(
         job_id=ctx.job_id,

@@ -18,7 +18,12 @@ from windlass.handlers.container.errors import (
 )
 from windlass.handlers.container.identity import TASK_ANNOTATION, AttemptIdentity, identity_of
 from windlass.handlers.container.manifest import JobManifest, build
-from windlass.handlers.container.params import ContainerParams, is_success, parse_result, parse_seconds
+from windlass.handlers.container.params import (
+    ContainerParams,
+    is_success,
+    parse_result,
+    parse_seconds,
+)
 from windlass.handlers.container.pod_log import PodLog
 from windlass.handlers.container.pod_watch import PodObservation, observe_pods
 from windlass.handlers.container.pods import (
@@ -79,7 +84,9 @@ def _is_continued_elsewhere(ctx: Context, error: BaseException) -> bool:
 class KubernetesAttempt:
     """The Job of one attempt."""
 
-    def __init__(self, ctx: Context, api: KubernetesApi, config: KubernetesConfig, manifest: JobManifest) -> None:
+    def __init__(
+        self, ctx: Context, api: KubernetesApi, config: KubernetesConfig, manifest: JobManifest
+    ) -> None:
         # The pod has finished by itself: its Job is kept until its TTL, in case another worker must read it again.
         self.is_over = False
         self._ctx = ctx
@@ -103,13 +110,17 @@ class KubernetesAttempt:
                 terminated = await self._observe(start_timeout)
         except TimeoutError:
             reason = waiting_reason(self._job, self._pod, self._main)
-            raise PodStartTimeout(f"Job {self._name} did not start within {start_seconds:g} s: {reason}") from None
+            raise PodStartTimeout(
+                f"Job {self._name} did not start within {start_seconds:g} s: {reason}"
+            ) from None
         if self._log is not None:
             await self._log.finish()
         self._raise_disruption(terminated)
         return terminated
 
-    def output(self, terminated: ContainerStateTerminated, params: ContainerParams) -> dict[str, Any]:
+    def output(
+        self, terminated: ContainerStateTerminated, params: ContainerParams
+    ) -> dict[str, Any]:
         """Return the output of the node; raise the error of a container that failed."""
         code = terminated.exit_code
         self._ctx.meta["exit_code"] = code
@@ -160,7 +171,9 @@ class KubernetesAttempt:
 
     async def _create_or_adopt(self) -> None:
         # The request completes even on a cancel, so that a Job that it created can be removed.
-        self._creating = self._api.connection.run_in_background(self._api.create(self._manifest.body))
+        self._creating = self._api.connection.run_in_background(
+            self._api.create(self._manifest.body)
+        )
         created = await asyncio.shield(self._creating)
         if created is not None:
             self._job = created
@@ -172,12 +185,19 @@ class KubernetesAttempt:
             raise PodLost(f"Job {self._name} of this attempt is being deleted")
         if not self._is_ours(found):
             owner = (found.metadata.annotations or {}).get(TASK_ANNOTATION, "an unknown owner")
-            raise JobNameTaken(f"Job {self._name} exists already and belongs to {owner}; delete or rename it")
+            raise JobNameTaken(
+                f"Job {self._name} exists already and belongs to {owner}; delete or rename it"
+            )
         self._job = found
-        self._ctx.log(f"adopted Job {self._name} of another worker; its log is read again from the start", "info")
+        self._ctx.log(
+            f"adopted Job {self._name} of another worker; its log is read again from the start",
+            "info",
+        )
 
     async def _observe(self, start_timeout: asyncio.Timeout) -> ContainerStateTerminated:
-        observations = observe_pods(self._ctx, self._api, self._name, self._config.reconcile_seconds)
+        observations = observe_pods(
+            self._ctx, self._api, self._name, self._config.reconcile_seconds
+        )
         async with aclosing(observations):
             async for observation in observations:
                 terminated = self._evaluate(observation)
@@ -215,10 +235,14 @@ class KubernetesAttempt:
         return None
 
     def _reject_second_pod(self, pods: list[Pod], observation: PodObservation) -> None:
-        has_other = self._pod is not None and any(pod.metadata.uid != self._pod.metadata.uid for pod in pods)
+        has_other = self._pod is not None and any(
+            pod.metadata.uid != self._pod.metadata.uid for pod in pods
+        )
         if has_other or len(observation.pods) > 1:
             names = ", ".join(sorted(pod.metadata.name for pod in pods))
-            raise PodLost(f"Job {self._name} created a second pod ({names}); an attempt must not run twice")
+            raise PodLost(
+                f"Job {self._name} created a second pod ({names}); an attempt must not run twice"
+            )
 
     def _evaluate_without_pod(self, observation: PodObservation) -> ContainerStateTerminated | None:
         job = observation.job
@@ -231,7 +255,9 @@ class KubernetesAttempt:
             self.is_over = True
             raise error
         if self._pod is not None:
-            raise PodLost(f"pod {self._pod.metadata.name} of Job {self._name} was deleted before it finished")
+            raise PodLost(
+                f"pod {self._pod.metadata.name} of Job {self._name} was deleted before it finished"
+            )
         if job.condition("Failed") is not None:
             raise PodLost(f"the pod of Job {self._name} was deleted before it finished")
         return None
@@ -241,7 +267,9 @@ class KubernetesAttempt:
             return
         self._ctx.started()
         self._pod_start_seconds = self._start_latency(pod)
-        self._log = PodLog(self._ctx, self._api, pod.metadata.name, self._main, self._config.log_bytes_max)
+        self._log = PodLog(
+            self._ctx, self._api, pod.metadata.name, self._main, self._config.log_bytes_max
+        )
 
     def _start_latency(self, pod: Pod) -> float | None:
         if self._created_time is not None:
@@ -272,7 +300,9 @@ class KubernetesAttempt:
     async def _remove(self) -> None:
         if self._creating is not None:
             await asyncio.wait([self._creating])
-            if not self._creating.cancelled() and isinstance(self._creating.exception(), KubernetesRefused):
+            if not self._creating.cancelled() and isinstance(
+                self._creating.exception(), KubernetesRefused
+            ):
                 return
         try:
             for _ in range(DELETE_TRIES_MAX - 1):

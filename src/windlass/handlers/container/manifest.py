@@ -46,15 +46,26 @@ class JobManifest(Struct, frozen=True):
 
 
 def build(
-    params: ContainerParams, identity: AttemptIdentity, config: KubernetesConfig, timeout_seconds: float
+    params: ContainerParams,
+    identity: AttemptIdentity,
+    config: KubernetesConfig,
+    timeout_seconds: float,
 ) -> JobManifest:
     """Build the Job of an attempt; raise ParamsInvalid or NotAllowed."""
     if params.pod_spec is not None:
         pod, main = _given_pod(params, params.pod_spec, identity, config)
     else:
         pod, main = _built_pod(params, identity, config), MAIN
-    labels = {**_unreserved(params.labels, "labels"), **identity.labels, INSTANCE_LABEL: config.instance}
-    annotations = {**_unreserved(params.annotations, "annotations"), TASK_ANNOTATION: identity.text, **followed_now()}
+    labels = {
+        **_unreserved(params.labels, "labels"),
+        **identity.labels,
+        INSTANCE_LABEL: config.instance,
+    }
+    annotations = {
+        **_unreserved(params.annotations, "annotations"),
+        TASK_ANNOTATION: identity.text,
+        **followed_now(),
+    }
     template = {"metadata": {"labels": labels, "annotations": annotations}, "spec": pod}
     body = {
         "apiVersion": "batch/v1",
@@ -73,7 +84,9 @@ def build(
     return JobManifest(body, main)
 
 
-def _built_pod(params: ContainerParams, identity: AttemptIdentity, config: KubernetesConfig) -> dict[str, Any]:
+def _built_pod(
+    params: ContainerParams, identity: AttemptIdentity, config: KubernetesConfig
+) -> dict[str, Any]:
     _check_allowed(params, config)
     _check_counts(params)
     volumes = [_named_volume(volume, at) for at, volume in enumerate(params.volumes)]
@@ -120,7 +133,9 @@ def _container(
         "args": params.args,
         "workingDir": params.working_dir,
         "env": _variables(params, identity),
-        "envFrom": [_source(source, f"env_from[{at}]") for at, source in enumerate(params.env_from)],
+        "envFrom": [
+            _source(source, f"env_from[{at}]") for at, source in enumerate(params.env_from)
+        ],
         "resources": {
             "requests": {name: str(amount) for name, amount in resources.requests.items()},
             "limits": {name: str(amount) for name, amount in resources.limits.items()},
@@ -145,7 +160,10 @@ def _toleration(toleration: Toleration) -> dict[str, Any]:
 
 
 def _given_pod(
-    params: ContainerParams, pod_spec: dict[str, Any], identity: AttemptIdentity, config: KubernetesConfig
+    params: ContainerParams,
+    pod_spec: dict[str, Any],
+    identity: AttemptIdentity,
+    config: KubernetesConfig,
 ) -> tuple[dict[str, Any], str]:
     """Return the pod of a node that gives a whole pod spec, and the name of its first container, the task."""
     if not config.allow_pod_spec:
@@ -189,7 +207,9 @@ def _check_counts(params: ContainerParams) -> None:
 def _unreserved(given: dict[str, str], place: str) -> dict[str, str]:
     for name in given:
         if name.startswith(f"{PREFIX}/") or name in AttemptIdentity.RESERVED:
-            raise ParamsInvalid(f"reserved name in {place}: {name!r}; Windlass sets it, use another name")
+            raise ParamsInvalid(
+                f"reserved name in {place}: {name!r}; Windlass sets it, use another name"
+            )
     if len(given) > ENTRIES_MAX:
         raise ParamsInvalid(f"{place} has {len(given)} entries; at most {ENTRIES_MAX}")
     return given
@@ -208,7 +228,10 @@ def _variable(name: str, value: str | EnvVarSource) -> dict[str, Any]:
         field, holder = "secretKeyRef", value.secret
     else:
         field, holder = "configMapKeyRef", value.config_map
-    return {"name": name, "valueFrom": {field: {"name": holder, "key": value.key, "optional": value.optional}}}
+    return {
+        "name": name,
+        "valueFrom": {field: {"name": holder, "key": value.key, "optional": value.optional}},
+    }
 
 
 def _source(source: EnvFromSource, place: str) -> dict[str, Any]:
@@ -225,7 +248,9 @@ def _named_volume(volume: ContainerVolume, at: int) -> tuple[str, ContainerVolum
         raise ParamsInvalid(f"volumes[{at}].mount is not an absolute path: {volume.mount!r}")
     name = volume.name or f"volume-{at}"
     if len(name) > LABEL_CHARS_MAX:
-        raise ParamsInvalid(f"volumes[{at}].name is too long: {name!r}; at most {LABEL_CHARS_MAX} characters")
+        raise ParamsInvalid(
+            f"volumes[{at}].name is too long: {name!r}; at most {LABEL_CHARS_MAX} characters"
+        )
     return name, volume
 
 
@@ -247,12 +272,19 @@ def _volume(name: str, volume: ContainerVolume) -> dict[str, Any]:
             "persistentVolumeClaim": {"claimName": volume.claim, "readOnly": volume.read_only},
         }
     assert volume.empty_dir is not None
-    empty = _without_empty({"medium": volume.empty_dir.medium, "sizeLimit": volume.empty_dir.size_limit})
+    empty = _without_empty(
+        {"medium": volume.empty_dir.medium, "sizeLimit": volume.empty_dir.size_limit}
+    )
     return {"name": name, "emptyDir": empty}
 
 
 def _mount(name: str, volume: ContainerVolume) -> dict[str, Any]:
-    mount = {"name": name, "mountPath": volume.mount, "subPath": volume.sub_path, "readOnly": volume.read_only}
+    mount = {
+        "name": name,
+        "mountPath": volume.mount,
+        "subPath": volume.sub_path,
+        "readOnly": volume.read_only,
+    }
     return _without_empty(mount)
 
 

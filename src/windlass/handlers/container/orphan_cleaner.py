@@ -23,7 +23,9 @@ async def clean_orphans(connection: ClusterConnection, instance: str, orphan_sec
     while True:
         await asyncio.sleep(min(CHECK_SECONDS_MAX, orphan_seconds / CHECKS_PER_LIMIT))
         try:
-            names = await delete_orphans(KubernetesApi(connection), instance, datetime.now(UTC), orphan_seconds)
+            names = await delete_orphans(
+                KubernetesApi(connection), instance, datetime.now(UTC), orphan_seconds
+            )
         except (KubernetesUnavailable, KubernetesRefused) as error:
             log.warning("orphaned Jobs cannot be listed: %s", error)
         else:
@@ -31,7 +33,9 @@ async def clean_orphans(connection: ClusterConnection, instance: str, orphan_sec
                 log.warning("deleted %d orphaned Jobs: %s", len(names), ", ".join(names))
 
 
-async def delete_orphans(api: KubernetesApi, instance: str, now: datetime, orphan_seconds: int) -> list[str]:
+async def delete_orphans(
+    api: KubernetesApi, instance: str, now: datetime, orphan_seconds: int
+) -> list[str]:
     """Delete the running Jobs that no worker followed for this long; return their names."""
     followed_before = now - timedelta(seconds=orphan_seconds)
     names: list[str] = []
@@ -41,7 +45,9 @@ async def delete_orphans(api: KubernetesApi, instance: str, now: datetime, orpha
         for job in page.items:
             # The version is a precondition: a Job that a worker has marked in the meantime is kept.
             meta = job.metadata
-            if _is_orphan(job, followed_before) and await api.delete(meta.name, meta.uid, meta.resource_version):
+            if _is_orphan(job, followed_before) and await api.delete(
+                meta.name, meta.uid, meta.resource_version
+            ):
                 names.append(meta.name)
         page_token = page.metadata.page_token
         if not page_token:
@@ -50,10 +56,16 @@ async def delete_orphans(api: KubernetesApi, instance: str, now: datetime, orpha
 
 
 def _is_orphan(job: KubernetesJob, followed_before: datetime) -> bool:
-    if job.condition("Complete") or job.condition("Failed") or job.metadata.deletion_timestamp is not None:
+    if (
+        job.condition("Complete")
+        or job.condition("Failed")
+        or job.metadata.deletion_timestamp is not None
+    ):
         return False
     try:
-        followed_at = datetime.fromisoformat((job.metadata.annotations or {}).get(FOLLOWED_ANNOTATION, ""))
+        followed_at = datetime.fromisoformat(
+            (job.metadata.annotations or {}).get(FOLLOWED_ANNOTATION, "")
+        )
     except ValueError:
         # Not created by Windlass.
         return False

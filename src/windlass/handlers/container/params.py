@@ -86,34 +86,55 @@ class ContainerParams(Struct, frozen=True, kw_only=True):
     """The params of a container node."""
 
     runtime: Annotated[
-        Runtime | None, Meta(description="where the program runs; default: the setting `container.runtime`")
+        Runtime | None,
+        Meta(description="where the program runs; default: the setting `container.runtime`"),
     ] = None
     image: Annotated[str | None, Meta(description="container image; required on Kubernetes")] = None
-    command: Annotated[list[str] | None, Meta(description="the program; required for processes")] = None
+    command: Annotated[
+        list[str] | None, Meta(description="the program; required for processes")
+    ] = None
     args: Annotated[list[str] | None, Meta(description="arguments of the program")] = None
     env: Annotated[dict[str, str | EnvVarSource], Meta(description="environment variables")] = {}
-    env_from: Annotated[list[EnvFromSource], Meta(description="secrets and config maps as variables")] = []
+    env_from: Annotated[
+        list[EnvFromSource], Meta(description="secrets and config maps as variables")
+    ] = []
     working_dir: Annotated[str | None, Meta(description="working directory")] = None
-    resources: Annotated[ResourceRequirements, Meta(description="requests and limits")] = ResourceRequirements()
+    resources: Annotated[ResourceRequirements, Meta(description="requests and limits")] = (
+        ResourceRequirements()
+    )
     cpu_seconds: Annotated[int | None, Meta(description="CPU time limit of processes")] = None
-    exit_codes: Annotated[list[int] | None, Meta(description="exit codes that mean success; default `[0]`")] = None
-    volumes: Annotated[list[ContainerVolume], Meta(description="volumes and where they are mounted")] = []
+    exit_codes: Annotated[
+        list[int] | None, Meta(description="exit codes that mean success; default `[0]`")
+    ] = None
+    volumes: Annotated[
+        list[ContainerVolume], Meta(description="volumes and where they are mounted")
+    ] = []
     user: Annotated[int | None, Meta(description="numeric user id")] = None
-    service_account: Annotated[str | None, Meta(description="one of the setting `kubernetes.service_accounts`")] = None
-    node_selector: Annotated[dict[str, str], Meta(description="labels of the nodes that may run the pod")] = {}
+    service_account: Annotated[
+        str | None, Meta(description="one of the setting `kubernetes.service_accounts`")
+    ] = None
+    node_selector: Annotated[
+        dict[str, str], Meta(description="labels of the nodes that may run the pod")
+    ] = {}
     tolerations: Annotated[list[Toleration], Meta(description="taints that the pod tolerates")] = []
     image_pull_secrets: Annotated[list[str], Meta(description="secrets for pulling the image")] = []
     image_pull_policy: Annotated[
-        Literal["Always", "IfNotPresent", "Never"] | None, Meta(description="when the image is pulled")
+        Literal["Always", "IfNotPresent", "Never"] | None,
+        Meta(description="when the image is pulled"),
     ] = None
     labels: Annotated[dict[str, str], Meta(description="labels of the Job and its pod")] = {}
-    annotations: Annotated[dict[str, str], Meta(description="annotations of the Job and its pod")] = {}
+    annotations: Annotated[
+        dict[str, str], Meta(description="annotations of the Job and its pod")
+    ] = {}
     start_timeout: Annotated[
         Quantity | None,
-        Meta(description="how long the container may take to start: a [duration](language.md#durations)"),
+        Meta(
+            description="how long the container may take to start: a [duration](language.md#durations)"
+        ),
     ] = None
     pod_spec: Annotated[
-        dict[str, Any] | None, Meta(description="a whole pod spec, if `kubernetes.allow_pod_spec` allows it")
+        dict[str, Any] | None,
+        Meta(description="a whole pod spec, if `kubernetes.allow_pod_spec` allows it"),
     ] = None
     origin: JobOrigin | None = None
 
@@ -138,7 +159,9 @@ def parse_bytes(quantity: Quantity, place: str) -> int:
     """Convert a Kubernetes quantity to a number of bytes."""
     found = _QUANTITY.fullmatch(str(quantity))
     if found is None or float(found[1]) <= 0:
-        raise ParamsInvalid(f"invalid quantity in {place}: {quantity!r}; write 512Mi, 2G or a number")
+        raise ParamsInvalid(
+            f"invalid quantity in {place}: {quantity!r}; write 512Mi, 2G or a number"
+        )
     return int(float(found[1]) * _FACTORS[found[2]])
 
 

@@ -24,7 +24,9 @@ TRIES_AFTER_END_MAX = 3
 class PodLog:
     """The log of one container, read in the background; `finish` waits for the rest."""
 
-    def __init__(self, ctx: Context, api: KubernetesApi, pod: str, container: str, bytes_max: int) -> None:
+    def __init__(
+        self, ctx: Context, api: KubernetesApi, pod: str, container: str, bytes_max: int
+    ) -> None:
         self.truncated = False
         self._ctx = ctx
         self._api = api
@@ -57,7 +59,9 @@ class PodLog:
                 if self.truncated:
                     await self._read_end()
         except (TimeoutError, KubernetesUnavailable, KubernetesRefused) as error:
-            self._ctx.log(f"(the rest of the log could not be read: {error or 'timed out'})", "warning")
+            self._ctx.log(
+                f"(the rest of the log could not be read: {error or 'timed out'})", "warning"
+            )
         finally:
             await self.stop()
 
@@ -106,7 +110,11 @@ class PodLog:
                     return
 
     async def _read_end(self) -> None:
-        query = {"container": self._container, "tailLines": END_LINES_MAX, "limitBytes": LINE_BYTES_MAX}
+        query = {
+            "container": self._container,
+            "tailLines": END_LINES_MAX,
+            "limitBytes": LINE_BYTES_MAX,
+        }
         async with self._api.log(self._pod, query) as parts:
             async for line in _lines(parts):
                 self._end.append(line.decode("utf-8", "backslashreplace"))

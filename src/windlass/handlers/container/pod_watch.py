@@ -49,7 +49,9 @@ async def observe_pods(
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
 
-async def _list_and_watch(api: KubernetesApi, name: str, seconds: int) -> AsyncGenerator[PodObservation]:
+async def _list_and_watch(
+    api: KubernetesApi, name: str, seconds: int
+) -> AsyncGenerator[PodObservation]:
     """List the pods, then watch them until the watch ends or a pod is deleted."""
     job = await api.mark_followed(name)
     listed = await api.pods(name)

@@ -15,9 +15,17 @@ from windlass.handlers.container.errors import (
 )
 
 IMAGE_FAILURES = frozenset(
-    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
+    {
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "ErrImageNeverPull",
+        "ImageInspectError",
+        "RegistryUnavailable",
+    }
 )
-CONFIG_FAILURES = frozenset({"InvalidImageName", "CreateContainerConfigError", "CreateContainerError"})
+CONFIG_FAILURES = frozenset(
+    {"InvalidImageName", "CreateContainerConfigError", "CreateContainerError"}
+)
 EVICTIONS = frozenset(
     {
         "Evicted", "Preempting", "PreemptionByScheduler", "EvictionByEvictionAPI", "TerminationByKubelet",
@@ -206,7 +214,9 @@ def start_error(pod: Pod) -> Exception | None:
 
 def _advice(message: str) -> str:
     if "non-root" in message or "runAsNonRoot" in message:
-        return "; set `user` to a number above 0, or allow root with the setting kubernetes.allow_root"
+        return (
+            "; set `user` to a number above 0, or allow root with the setting kubernetes.allow_root"
+        )
     return ""
 
 

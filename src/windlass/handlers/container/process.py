@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from windlass.core.errors import ParamsInvalid
-from windlass.handlers.command import check_command, exit_code_error, program_not_found, read_output, start, terminate
+from windlass.handlers.command import (
+    check_command,
+    exit_code_error,
+    program_not_found,
+    read_output,
+    start,
+    terminate,
+)
 from windlass.handlers.container.identity import identity_of
 from windlass.handlers.container.params import (
     RESULT_BYTES_MAX,
@@ -28,7 +35,9 @@ CPU_GRACE_SECONDS = 5
 LIMITED = 'ulimit -c 0; {limits} exec "$@"'
 
 
-async def run_as_process(ctx: Context, params: ContainerParams, passed: Mapping[str, str]) -> dict[str, Any]:
+async def run_as_process(
+    ctx: Context, params: ContainerParams, passed: Mapping[str, str]
+) -> dict[str, Any]:
     """Run the command to its end; return the output of its node."""
     arguments = _arguments(params)
     with tempfile.TemporaryFile() as result:
@@ -36,7 +45,9 @@ async def run_as_process(ctx: Context, params: ContainerParams, passed: Mapping[
         environment = {**passed, **variables, **_environment(params)}
         command = _limited(arguments, params, environment)
         began = time.monotonic()
-        running = await start(command, environment, params.working_dir, descriptors=[result.fileno()])
+        running = await start(
+            command, environment, params.working_dir, descriptors=[result.fileno()]
+        )
         ctx.adopt(running.pid)
         ctx.started()
         ctx.meta["runtime"] = "process"
@@ -67,13 +78,23 @@ async def run_as_process(ctx: Context, params: ContainerParams, passed: Mapping[
 
 
 def _arguments(params: ContainerParams) -> list[str]:
-    for name, value in (("pod_spec", params.pod_spec), ("volumes", params.volumes), ("env_from", params.env_from)):
+    for name, value in (
+        ("pod_spec", params.pod_spec),
+        ("volumes", params.volumes),
+        ("env_from", params.env_from),
+    ):
         if value:
-            raise ParamsInvalid(f"{name} is not supported with runtime 'process'; use runtime 'kubernetes'")
+            raise ParamsInvalid(
+                f"{name} is not supported with runtime 'process'; use runtime 'kubernetes'"
+            )
     if not params.command:
-        raise ParamsInvalid("command is missing; runtime 'process' runs a command of this machine, not an image")
+        raise ParamsInvalid(
+            "command is missing; runtime 'process' runs a command of this machine, not an image"
+        )
     if params.working_dir is not None and not Path(params.working_dir).is_dir():
-        raise ParamsInvalid(f"working_dir is not a directory on this worker: {params.working_dir!r}")
+        raise ParamsInvalid(
+            f"working_dir is not a directory on this worker: {params.working_dir!r}"
+        )
     return check_command([*params.command, *(params.args or [])])
 
 
@@ -81,14 +102,20 @@ def _environment(params: ContainerParams) -> dict[str, str]:
     environment: dict[str, str] = {}
     for name, value in params.env.items():
         if not isinstance(value, str):
-            raise ParamsInvalid(f"env.{name} refers to the cluster; with runtime 'process' its value must be a string")
+            raise ParamsInvalid(
+                f"env.{name} refers to the cluster; with runtime 'process' its value must be a string"
+            )
         if not name or "=" in name or "\0" in name + value:
-            raise ParamsInvalid(f"invalid environment variable: {name!r}; '=' in the name and NUL are not allowed")
+            raise ParamsInvalid(
+                f"invalid environment variable: {name!r}; '=' in the name and NUL are not allowed"
+            )
         environment[name] = value
     return environment
 
 
-def _limited(arguments: list[str], params: ContainerParams, environment: Mapping[str, str]) -> list[str]:
+def _limited(
+    arguments: list[str], params: ContainerParams, environment: Mapping[str, str]
+) -> list[str]:
     """Return the command, wrapped so that its resource limits apply from the start."""
     limits: list[str] = []
     if params.cpu_seconds is not None:

@@ -99,7 +99,9 @@ class StoredResult(Struct, frozen=True):
 
 def no_job(job_id: str) -> JobNotFound:
     """Return the error for an unknown job id."""
-    return JobNotFound(f"job not found: {job_id}; list the jobs of this database with `windlass jobs list`")
+    return JobNotFound(
+        f"job not found: {job_id}; list the jobs of this database with `windlass jobs list`"
+    )
 
 
 class JobStore(Protocol):
@@ -164,7 +166,9 @@ class JobStore(Protocol):
         """Return a page of the iterations of a loop that have a row."""
         ...
 
-    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
+    async def iteration_counts(
+        self, job_id: str, number: int, generation: int
+    ) -> Mapping[str, int]:
         """Count the iterations of a loop that have a row, by status."""
         ...
 
@@ -172,7 +176,9 @@ class JobStore(Protocol):
         """Return indexes below `begun` without a row, in order: iterations that are dispatched for the first time."""
         ...
 
-    async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
+    async def iteration_outputs(
+        self, wanted: MergeOutputs, start: int, stop: int
+    ) -> Sequence[Raw | None]:
         """Return the outputs of a loop's iterations from `start` to before `stop`; None where there is none."""
         ...
 

@@ -66,7 +66,9 @@ class OverviewStore(Protocol):
         """Return the nodes of these jobs that left PENDING."""
         ...
 
-    async def node_events(self, job_id: str, after_seq: int, limit: int, examined_max: int) -> NodeEvents:
+    async def node_events(
+        self, job_id: str, after_seq: int, limit: int, examined_max: int
+    ) -> NodeEvents:
         """Return events after a number that do not belong to single iterations, among the next `examined_max`."""
         ...
 

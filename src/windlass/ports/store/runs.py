@@ -80,14 +80,18 @@ class RunStore(Protocol):
         """Return the schedule of a workflow; ScheduleNotFound."""
         ...
 
-    async def changed_schedules(self, since: int, limit: int, after: str = "") -> Sequence[ScheduleRow]:
+    async def changed_schedules(
+        self, since: int, limit: int, after: str = ""
+    ) -> Sequence[ScheduleRow]:
         """Return schedules that were deployed, removed, paused or resumed at or after an instant, by workflow id.
 
         Removed schedules are included.
         """
         ...
 
-    async def pause_schedule(self, workflow_id: WorkflowId, *, paused: bool, now: int) -> ScheduleRow:
+    async def pause_schedule(
+        self, workflow_id: WorkflowId, *, paused: bool, now: int
+    ) -> ScheduleRow:
         """Pause a schedule, or resume it with the slots after `now`; ScheduleNotFound."""
         ...
 
@@ -115,7 +119,9 @@ class RunStore(Protocol):
         """Return the events of a run after a sequence number, in order; none for an unknown run."""
         ...
 
-    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+    async def schedule_events(
+        self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000
+    ) -> Sequence[Event]:
         """Return the events of a workflow's schedule after a sequence number, in order."""
         ...
 

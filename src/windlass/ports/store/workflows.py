@@ -65,6 +65,8 @@ class WorkflowStore(Protocol):
         """Return the aliases that were set; LATEST is not one of them."""
         ...
 
-    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+    async def put_alias(
+        self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int
+    ) -> None:
         """Point an alias at versions, or remove it when there are none; WorkflowNotFound for a missing version."""
         ...

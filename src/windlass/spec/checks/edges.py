@@ -36,7 +36,11 @@ def build_graph(
     _check_markers(findings, nodes, parents)
     edges = sum(map(len, parents))
     if edges > EDGES_MAX:
-        findings.reject(("nodes",), f"too many edges: {edges}, limit {EDGES_MAX}", "put a node between large groups")
+        findings.reject(
+            ("nodes",),
+            f"too many edges: {edges}, limit {EDGES_MAX}",
+            "put a node between large groups",
+        )
     children = children_of(parents)
     order = topological_order(parents, children)
     if len(order) < len(nodes):
@@ -53,7 +57,9 @@ def _chain(nodes: Sequence[ReadNode]) -> list[list[int]]:
     return parents
 
 
-def _read_edges(findings: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]) -> list[list[int]]:
+def _read_edges(
+    findings: Findings, nodes: Sequence[ReadNode], index: Mapping[str, int]
+) -> list[list[int]]:
     """Return the sorted parents of each node, from `dependencies` and `next` together."""
     parents: list[list[int]] = [[] for _ in nodes]
     for number, node in enumerate(nodes):
@@ -75,11 +81,15 @@ def _read_edges(findings: Findings, nodes: Sequence[ReadNode], index: Mapping[st
     return parents
 
 
-def _report_edge(findings: Findings, node: ReadNode, key: str, name: str, index: Mapping[str, int]) -> None:
+def _report_edge(
+    findings: Findings, node: ReadNode, key: str, name: str, index: Mapping[str, int]
+) -> None:
     """Report an edge to the node itself or to an unknown node."""
     path = _edge_path(node, key, name)
     if name == node.raw.id:
-        findings.add(path, f"node depends on itself: '{name}'", f"remove it from '{node.raw.spelling(key)}'")
+        findings.add(
+            path, f"node depends on itself: '{name}'", f"remove it from '{node.raw.spelling(key)}'"
+        )
         return
     hint = findings.suggest(name, list(index), "write the id of a node of this workflow")
     findings.add(path, f"unknown node: '{name[:NAME_SHOWN_MAX]}'", hint)
@@ -96,7 +106,9 @@ def _edge_path(node: ReadNode, key: str, name: str) -> Path:
     return node.raw.path
 
 
-def _check_markers(findings: Findings, nodes: Sequence[ReadNode], parents: Sequence[Sequence[int]]) -> None:
+def _check_markers(
+    findings: Findings, nodes: Sequence[ReadNode], parents: Sequence[Sequence[int]]
+) -> None:
     """Reject edges to start nodes and from end nodes. Edges that the node itself declares are reported already."""
     kinds = [node.values["kind"] for node in nodes]
     for number in _numbers_of(NodeKind.START, kinds):
@@ -110,7 +122,9 @@ def _check_markers(findings: Findings, nodes: Sequence[ReadNode], parents: Seque
         return
     for number, node in enumerate(nodes):
         for parent in ends.intersection(parents[number]):
-            message = f"dependency on an end node: '{node.raw.id}' depends on '{nodes[parent].raw.id}'"
+            message = (
+                f"dependency on an end node: '{node.raw.id}' depends on '{nodes[parent].raw.id}'"
+            )
             findings.add(node.raw.path, message, "depend on another node")
 
 
@@ -139,4 +153,6 @@ def check_reachability(findings: Findings, nodes: Sequence[ReadNode], graph: Gra
     for number, node in enumerate(nodes):
         if not reached[number]:
             message = f"unreachable node: no path leads from the start node to '{node.raw.id}'"
-            findings.add(node.raw.path, message, "connect it, or remove the start node", at_key=True)
+            findings.add(
+                node.raw.path, message, "connect it, or remove the start node", at_key=True
+            )

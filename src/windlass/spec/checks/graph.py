@@ -15,7 +15,9 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     return children
 
 
-def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
+def topological_order(
+    parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]
+) -> list[int]:
     """Return the nodes level by level, ordered by number within a level, without those on or after a cycle."""
     missing = [len(above) for above in parents]
     order: list[int] = []
@@ -88,12 +90,17 @@ def not_upstream(
         last = max(position[node] for source in block for node in nodes_by_source[source])
         masks = _masks(block, parents, order[position[block[0]] : last + 1], position)
         for bit, source in enumerate(block):
-            unreached.update((source, node) for node in nodes_by_source[source] if not masks[node] >> bit & 1)
+            unreached.update(
+                (source, node) for node in nodes_by_source[source] if not masks[node] >> bit & 1
+            )
     return unreached
 
 
 def _masks(
-    block: Sequence[int], parents: Sequence[Sequence[int]], between: Sequence[int], position: Sequence[int]
+    block: Sequence[int],
+    parents: Sequence[Sequence[int]],
+    between: Sequence[int],
+    position: Sequence[int],
 ) -> dict[int, int]:
     """Return for each node of a part of the order the sources of the block that reach it, as bits."""
     own = {source: 1 << bit for bit, source in enumerate(block)}

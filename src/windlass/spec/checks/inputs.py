@@ -30,7 +30,9 @@ def _load_schema(schema: bytes) -> tuple[dict[str, Any], jsonschema_rs.Validator
 def check_input(schema: Raw | None, value: object) -> Raw:
     """Return the input with its defaults as JSON. Raise InputInvalid with all problems."""
     if not is_object(value):
-        raise _invalid(f"the input must be a JSON object: {type(value).__name__}", 'send {"key": …}')
+        raise _invalid(
+            f"the input must be a JSON object: {type(value).__name__}", 'send {"key": …}'
+        )
     if not _is_within_limits(value):
         _check_limits(value)
     if schema is None:
@@ -47,7 +49,9 @@ def check_input(schema: Raw | None, value: object) -> Raw:
 
 def _problem(error: jsonschema_rs.ValidationError) -> Problem:
     path = format_path(tuple(error.instance_path))
-    return Problem(path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`")
+    return Problem(
+        path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`"
+    )
 
 
 def encode_schema(schema: dict[str, Any] | None) -> Raw | None:
@@ -78,7 +82,9 @@ def _check_limits(value: dict[str, object]) -> None:
         raise _invalid(f"input nested deeper than {INPUT_DEPTH_MAX} levels", "flatten it")
     large = integer_over(value, INPUT_INTEGER_MAX)
     if large is not None:
-        raise _invalid(f"integer over 64 bits in the input: {str(large)[:40]}", "send it as a string")
+        raise _invalid(
+            f"integer over 64 bits in the input: {str(large)[:40]}", "send it as a string"
+        )
 
 
 def fill_defaults(schema: object, value: object) -> object:

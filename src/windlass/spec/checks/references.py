@@ -90,7 +90,9 @@ def check_references(
     for number, node in enumerate(nodes):
         parents = graph.parents[number]
         only_params = _SECTIONS_WITH_TEMPLATES.isdisjoint(node.values)
-        if only_params and _reads_only_near(node.values.get("params"), parents, graph.parents, index):
+        if only_params and _reads_only_near(
+            node.values.get("params"), parents, graph.parents, index
+        ):
             continue
         for use in _uses_of(node):
             for reference in use.template.references:
@@ -100,10 +102,14 @@ def check_references(
     if not queries:
         return
     too_late = sorted(not_upstream(queries, graph.parents, graph.order))
-    unrelated = not_upstream({(number, target) for target, number in too_late}, graph.parents, graph.order)
+    unrelated = not_upstream(
+        {(number, target) for target, number in too_late}, graph.parents, graph.order
+    )
     for target, number in too_late:
         name, reader = nodes[target].raw.id, nodes[number].raw.id
-        message = f"template reads a node that is not upstream: '{name}' does not run before '{reader}'"
+        message = (
+            f"template reads a node that is not upstream: '{name}' does not run before '{reader}'"
+        )
         hint = f"add '{name}' to the dependencies of '{reader}'"
         if number == target:
             hint = "a node has no output before it runs"
@@ -113,7 +119,10 @@ def check_references(
 
 
 def _reads_only_near(
-    template: Template | None, parents: Sequence[int], all_parents: Sequence[Sequence[int]], index: Mapping[str, int]
+    template: Template | None,
+    parents: Sequence[int],
+    all_parents: Sequence[Sequence[int]],
+    index: Mapping[str, int],
 ) -> bool:
     """Return whether a template only reads nodes one or two levels up, as most do."""
     if template is None:
@@ -129,14 +138,18 @@ def _reads_only_near(
     return True
 
 
-def _is_grandparent(target: int, parents: Sequence[int], all_parents: Sequence[Sequence[int]]) -> bool:
+def _is_grandparent(
+    target: int, parents: Sequence[int], all_parents: Sequence[Sequence[int]]
+) -> bool:
     return any(target in all_parents[parent][:NEAR_MAX] for parent in parents[:NEAR_MAX])
 
 
 class _Checker:
     """Checks references against the names of one workflow."""
 
-    def __init__(self, findings: Findings, index: Mapping[str, int], schema: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, findings: Findings, index: Mapping[str, int], schema: Mapping[str, Any] | None
+    ) -> None:
         self._findings = findings
         self._index = index
         self._declared_inputs: Mapping[str, object] = {}
@@ -196,7 +209,9 @@ class _Checker:
         name = str(reference.path[0])
         target = self._index.get(name)
         if target is None:
-            hint = self._findings.suggest(name, list(self._index), "write the id of a node of this workflow")
+            hint = self._findings.suggest(
+                name, list(self._index), "write the id of a node of this workflow"
+            )
             self._findings.add(use.path_of(name), f"unknown node: '{name}'", hint)
         else:
             self._check_key(use, name, reference.path[1:2], NODE_KEYS)
@@ -218,9 +233,13 @@ class _Checker:
 
     def _report_unknown(self, use: _Use, name: str, known: Sequence[str]) -> None:
         hint = self._findings.suggest(name, known, "declare it in `input`")
-        self._findings.add(use.path_of(name), f"unknown name: '{name}' is neither a node nor an input", hint)
+        self._findings.add(
+            use.path_of(name), f"unknown name: '{name}' is neither a node nor an input", hint
+        )
 
-    def _check_key(self, use: _Use, name: str, keys: Sequence[str | int], known: Sequence[str]) -> None:
+    def _check_key(
+        self, use: _Use, name: str, keys: Sequence[str | int], known: Sequence[str]
+    ) -> None:
         """Check the key after a name, if there is one."""
         for key in map(str, keys):
             if key not in known:

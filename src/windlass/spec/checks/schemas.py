@@ -21,7 +21,9 @@ def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
         dict(schema),
         offline=True,
         validate_formats=False,
-        pattern_options=jsonschema_rs.RegexOptions(size_limit=REGEX_BYTES_MAX, dfa_size_limit=REGEX_BYTES_MAX),
+        pattern_options=jsonschema_rs.RegexOptions(
+            size_limit=REGEX_BYTES_MAX, dfa_size_limit=REGEX_BYTES_MAX
+        ),
     )
 
 

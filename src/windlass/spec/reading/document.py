@@ -6,7 +6,14 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from windlass.spec.reading.findings import Findings, FindPositions, OtherFormat, Position, Target, Unreadable
+from windlass.spec.reading.findings import (
+    Findings,
+    FindPositions,
+    OtherFormat,
+    Position,
+    Target,
+    Unreadable,
+)
 from windlass.spec.reading.json_positions import find_in_json
 from windlass.spec.reading.json_reader import read_json
 from windlass.spec.reading.yaml_positions import find_in_yaml
@@ -28,7 +35,9 @@ class Document(Struct):
     find_positions: FindPositions = _find_nothing
 
 
-def read_document(text: str | bytes | dict[str, object], format: Format | None, findings: Findings) -> Document:
+def read_document(
+    text: str | bytes | dict[str, object], format: Format | None, findings: Findings
+) -> Document:
     """Read a text. Without a format, a text that starts with a brace is JSON or YAML, any other is YAML."""
     if isinstance(text, dict):
         return read_value(text, findings)

@@ -71,7 +71,13 @@ class Findings:
         self._suggestions = 0
 
     def add(
-        self, path: Path, message: str, hint: str, *, at_key: bool = False, position: Position | None = None
+        self,
+        path: Path,
+        message: str,
+        hint: str,
+        *,
+        at_key: bool = False,
+        position: Position | None = None,
     ) -> None:
         """Record an error. The document will be rejected."""
         if len(self._errors) == PROBLEMS_MAX:
@@ -80,7 +86,13 @@ class Findings:
         self._errors.append(Finding(path, message, hint, at_key, position=position))
 
     def reject(
-        self, path: Path, message: str, hint: str, *, at_key: bool = False, position: Position | None = None
+        self,
+        path: Path,
+        message: str,
+        hint: str,
+        *,
+        at_key: bool = False,
+        position: Position | None = None,
     ) -> NoReturn:
         """Record an error and raise Unreadable, because there is no value to continue with."""
         self.add(path, message, hint, at_key=at_key, position=position)
@@ -106,7 +118,9 @@ class Findings:
             return otherwise
         return f"did you mean '{similar}'?"
 
-    def add_unknown_key(self, path: Path, known: Sequence[str], synonyms: Mapping[str, str] | None = None) -> None:
+    def add_unknown_key(
+        self, path: Path, known: Sequence[str], synonyms: Mapping[str, str] | None = None
+    ) -> None:
         """Record an unknown key, the last part of `path`. `synonyms` maps keys of other systems to known keys."""
         key = str(path[-1])
         if synonyms and key in synonyms:

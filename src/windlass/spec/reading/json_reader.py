@@ -30,7 +30,12 @@ def read_json(text: str, findings: Findings) -> object:
         )
     except json.JSONDecodeError as error:
         position = Position(error.lineno, error.colno)
-        findings.add((), f"invalid JSON: {error.msg}", "check the commas, quotes and brackets here", position=position)
+        findings.add(
+            (),
+            f"invalid JSON: {error.msg}",
+            "check the commas, quotes and brackets here",
+            position=position,
+        )
         raise OtherFormat from None
     except RecursionError:
         findings.add((), "document nested too deeply", "flatten it", position=Position(1, 1))
@@ -71,7 +76,11 @@ def _find_problems(text: str, findings: Findings) -> None:
                 findings.add_duplicate_key(token.path, first, position)
         elif token.text[0] not in '"{[tfn':
             _check_number(token, position, findings)
-        if token.text[0] == '"' and "\\u" in token.text and _BAD_CHARACTERS.search(json.loads(token.text)):
+        if (
+            token.text[0] == '"'
+            and "\\u" in token.text
+            and _BAD_CHARACTERS.search(json.loads(token.text))
+        ):
             message = "invalid character in string: NUL or half a surrogate pair"
             findings.add(token.path, message, "remove it", position=position)
 

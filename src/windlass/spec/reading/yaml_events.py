@@ -63,7 +63,10 @@ def _advice(error: Exception) -> str:
 
 
 def _error_position(error: Exception, text: str) -> Position:
-    mark = cast("yaml.Mark | None", getattr(error, "problem_mark", None) or getattr(error, "context_mark", None))
+    mark = cast(
+        "yaml.Mark | None",
+        getattr(error, "problem_mark", None) or getattr(error, "context_mark", None),
+    )
     if mark is not None:
         return Position(mark.line + 1, mark.column + 1)
     offset = min(cast("int", getattr(error, "position", getattr(error, "start", 0))), len(text))
@@ -132,7 +135,9 @@ class _Reader:
         """Report keys that occur twice, with the positions of both."""
         if not self._duplicates:
             return
-        first_positions = find_in_yaml(text, frozenset((path, True) for path, _ in self._duplicates))
+        first_positions = find_in_yaml(
+            text, frozenset((path, True) for path, _ in self._duplicates)
+        )
         for path, position in self._duplicates:
             self._findings.add_duplicate_key(path, first_positions.get((path, True)), position)
 
@@ -147,16 +152,22 @@ class _Reader:
     def _count_value(self, event: Event) -> None:
         self._values += 1
         if self._values > VALUES_MAX:
-            self._reject(event, f"more than {VALUES_MAX} keys and collections", "split the workflow")
+            self._reject(
+                event, f"more than {VALUES_MAX} keys and collections", "split the workflow"
+            )
 
     def _check_tag(self, event: ScalarEvent | CollectionStartEvent) -> None:
         """Reject tags, which select types. The tag `!` only marks a string and is harmless."""
         if event.tag is not None and event.tag != "!":
-            self._reject(event, f"tags are not allowed: {event.tag[:SHOWN_MAX]}", "write the plain value")
+            self._reject(
+                event, f"tags are not allowed: {event.tag[:SHOWN_MAX]}", "write the plain value"
+            )
 
     def _open(self, event: CollectionStartEvent) -> None:
         if self._levels[-1].expects_key:
-            self._reject(event, "a key must be a string: this is a list or an object", "write it after a key")
+            self._reject(
+                event, "a key must be a string: this is a list or an object", "write it after a key"
+            )
         self._check_tag(event)
         self._count_value(event)
         if len(self._levels) > DEPTH_MAX:
@@ -198,18 +209,26 @@ class _Reader:
         if is_quoted:
             return
         if key == "<<":
-            self._reject(event, "merge keys are not allowed: <<", "write the keys out, or use `defaults`")
+            self._reject(
+                event, "merge keys are not allowed: <<", "write the keys out, or use `defaults`"
+            )
         try:
             value = parse_scalar(key)
         except ScalarInvalid:
             value = None
         if not isinstance(value, str):
-            self._reject(event, f"a key must be a string: {shown or '(empty)'}", f"put quotes around it: '{shown}'")
+            self._reject(
+                event,
+                f"a key must be a string: {shown or '(empty)'}",
+                f"put quotes around it: '{shown}'",
+            )
 
     def _parse(self, event: ScalarEvent) -> object:
         text = event.value
         if "\0" in text:
-            self._findings.add((), "invalid character in string: NUL", "remove it", position=position_of(event))
+            self._findings.add(
+                (), "invalid character in string: NUL", "remove it", position=position_of(event)
+            )
         is_quoted = not event.implicit[0]
         if is_quoted:
             return text
@@ -227,13 +246,21 @@ class _Reader:
         name = str(event.anchor)
         if name not in self._anchors:
             self._reject(
-                event, f"unknown alias: *{name[:SHOWN_MAX]}", f"mark a value before it with &{name[:SHOWN_MAX]}"
+                event,
+                f"unknown alias: *{name[:SHOWN_MAX]}",
+                f"mark a value before it with &{name[:SHOWN_MAX]}",
             )
         self._aliases += 1
         if self._aliases > ALIASES_MAX:
-            self._reject(event, f"more than {ALIASES_MAX} aliases", "write the values out, or use `defaults`")
+            self._reject(
+                event, f"more than {ALIASES_MAX} aliases", "write the values out, or use `defaults`"
+            )
         value = self._anchors[name]
         self._aliased_values += count_values(value, ALIASED_VALUES_MAX)
         if self._aliased_values > ALIASED_VALUES_MAX:
-            self._reject(event, f"aliases expand to more than {ALIASED_VALUES_MAX} values", "use fewer aliases")
+            self._reject(
+                event,
+                f"aliases expand to more than {ALIASED_VALUES_MAX} values",
+                "use fewer aliases",
+            )
         return value

@@ -84,7 +84,9 @@ def struct_of(struct: type[Built], section: Section) -> Read:
 def read_boolean(findings: Findings, path: Path, value: object) -> bool:
     """Read true or false."""
     if not isinstance(value, bool):
-        findings.reject(path, f"must be true or false: {shown(value)}", "write true or false, without quotes")
+        findings.reject(
+            path, f"must be true or false: {shown(value)}", "write true or false, without quotes"
+        )
     return value
 
 
@@ -93,7 +95,9 @@ def read_text(findings: Findings, path: Path, value: object) -> str:
     if not isinstance(value, str) or not value:
         findings.reject(path, f"must be a non-empty string: {shown(value)}", "write a string")
     if len(value) > TEXT_MAX:
-        findings.reject(path, f"string too long: {len(value)} characters, limit {TEXT_MAX}", "shorten it")
+        findings.reject(
+            path, f"string too long: {len(value)} characters, limit {TEXT_MAX}", "shorten it"
+        )
     return value
 
 
@@ -186,7 +190,9 @@ def _parse_number(value: object) -> float | None:
 
 _INTEGER = _Quantity("an integer", _parse_integer, str, "must be an integer")
 _NUMBER = _Quantity("a number", _parse_number, "{:g}".format, "must be a number")
-_SECONDS = _Quantity("a duration", parse_duration, format_duration, "invalid duration", DURATION_RULE)
+_SECONDS = _Quantity(
+    "a duration", parse_duration, format_duration, "invalid duration", DURATION_RULE
+)
 
 
 def integer(least: int, most: int) -> Read:
@@ -261,5 +267,7 @@ def read_node_ids(findings: Findings, path: Path, value: object) -> list[str]:
     if not invalid:
         return cast("list[str]", value)
     for index in invalid:
-        findings.add((*path, index), f"must be a node id: {kind_of(value[index])}", "write the id of a node")
+        findings.add(
+            (*path, index), f"must be a node id: {kind_of(value[index])}", "write the id of a node"
+        )
     raise Unreadable

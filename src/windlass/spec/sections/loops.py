@@ -31,8 +31,23 @@ CHUNK_MAX = 100_000
 CODE_CHARS_MAX = 200_000
 
 # Names with a fixed meaning in some template.
-RESERVED = frozenset({"input", "workload", "job", "nodes", "secrets", "error", "attempt", "response", "index", "loop"})
-_KEYWORDS = frozenset({"true", "false", "none", "True", "False", "None", "not", "and", "or", "is", "in", "if", "else"})
+RESERVED = frozenset(
+    {
+        "input",
+        "workload",
+        "job",
+        "nodes",
+        "secrets",
+        "error",
+        "attempt",
+        "response",
+        "index",
+        "loop",
+    }
+)
+_KEYWORDS = frozenset(
+    {"true", "false", "none", "True", "False", "None", "not", "and", "or", "is", "in", "if", "else"}
+)
 _NOT_ELEMENTS = RESERVED | _KEYWORDS
 # A single expression, possibly with comments around it, starts and ends with these.
 _ONLY_EXPRESSION = re.compile(r"\s*\{[{#].*[}#]\}\s*", re.DOTALL)
@@ -122,14 +137,18 @@ class LoopElements:
         loop: LoopPlan = values["loop"]
         if loop.element in self._node_ids:
             message = f"element has the name of a node: '{loop.element}' would hide it in templates"
-            self._findings.add((*path, "loop", "element"), message, "choose another name, as in element: one")
+            self._findings.add(
+                (*path, "loop", "element"), message, "choose another name, as in element: one"
+            )
         params: Template | None = values.get("params")
         if values.get("handler") == "python" and params is not None and is_object(params.source):
             added = self._find_parameters(path, loop.element, params.source)
             if added:
                 values["params"] = compile_template({**params.source, **added})
 
-    def _find_parameters(self, path: Path, element: str, given: dict[str, object]) -> dict[str, str]:
+    def _find_parameters(
+        self, path: Path, element: str, given: dict[str, object]
+    ) -> dict[str, str]:
         """Return templates for the parameters of inline code that the params do not give."""
         code = given.get("code")
         if not isinstance(code, str) or is_template(code):
@@ -154,7 +173,11 @@ def parameters_of(code: str) -> frozenset[str]:
         body = ast.parse(_ESCAPE.sub("__", code)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    functions = {node.name: node.args for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    functions = {
+        node.name: node.args
+        for node in body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
     arguments = functions.get(_ENTRY_FUNCTION)
     if arguments is None:
         return frozenset()

@@ -172,11 +172,15 @@ def _check_content(findings: Findings, source: str, content: object) -> None:
     """Reject what is not a collection of nodes within the limits."""
     expected = NODE_SOURCES[source]
     if not is_array(content) and not (is_object(content) and source == "nodes"):
-        findings.reject((source,), f"must be {expected}: {kind_of(content)}", "see docs/reference/language.md")
+        findings.reject(
+            (source,), f"must be {expected}: {kind_of(content)}", "see docs/reference/language.md"
+        )
     if not content:
         findings.add((source,), "no nodes", "add at least one")
     if len(content) > NODES_MAX:
-        findings.reject((source,), f"too many nodes: {len(content)}, limit {NODES_MAX}", "split the workflow")
+        findings.reject(
+            (source,), f"too many nodes: {len(content)}, limit {NODES_MAX}", "split the workflow"
+        )
 
 
 def _read_raw_node(findings: Findings, value: object, path: Path) -> RawNode:
@@ -188,14 +192,20 @@ def _read_raw_node(findings: Findings, value: object, path: Path) -> RawNode:
         if value is None:
             value = {}
         if not is_object(value):
-            findings.reject(path, f"a node must be an object: {kind_of(value)}", "write {handler: …}")
+            findings.reject(
+                path, f"a node must be an object: {kind_of(value)}", "write {handler: …}"
+            )
         return RawNode(key, value, path)
     if not is_object(value):
-        findings.reject(path, f"a node must be an object: {kind_of(value)}", "write {id: …, handler: …}")
+        findings.reject(
+            path, f"a node must be an object: {kind_of(value)}", "write {id: …, handler: …}"
+        )
     node = RawNode("", value, path, is_step="step" in value)
     if node.id_key not in value:
         expected = LIST_ID_KEYS[source]
-        findings.reject(path, f"missing key: '{expected}'", "add a name that is unique in the workflow")
+        findings.reject(
+            path, f"missing key: '{expected}'", "add a name that is unique in the workflow"
+        )
     node_id = _read_id(findings, (*path, node.id_key), value[node.id_key])
     return RawNode(node_id, value, path, node.is_step)
 
@@ -241,7 +251,9 @@ def _read_values(findings: Findings, raw: RawNode) -> dict[str, Any]:
     return values
 
 
-def _read_step_params(findings: Findings, raw: RawNode, params: dict[str, object]) -> Template | None:
+def _read_step_params(
+    findings: Findings, raw: RawNode, params: dict[str, object]
+) -> Template | None:
     """Read the keys of a step that the language does not define; they belong to its handler."""
     try:
         return read_template(findings, raw.path, params)
@@ -258,7 +270,9 @@ def _kind_of_node(raw: RawNode, values: dict[str, Any]) -> NodeKind:
     return NodeKind.TASK
 
 
-def _check_marker(findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]) -> None:
+def _check_marker(
+    findings: Findings, raw: RawNode, kind: NodeKind, values: Mapping[str, Any]
+) -> None:
     """Reject keys without a meaning on start and end nodes, which run nothing."""
     names = [name for name in TASK_KEYS if name in values]
     if values.get(MARKER_EDGES[kind]):

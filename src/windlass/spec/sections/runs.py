@@ -59,7 +59,9 @@ def read_url(findings: Findings, path: Path, value: object) -> str:
         findings.reject(path, f"invalid URL: {shown(value)}", URL_HINT)
     if "@" in parts.netloc:
         # The message does not show the value, which contains a password.
-        findings.reject(path, "URL with credentials: definitions are not secret", "sign with a `secret` instead")
+        findings.reject(
+            path, "URL with credentials: definitions are not secret", "sign with a `secret` instead"
+        )
     if not parts.hostname or port == 0:
         findings.reject(path, f"URL without a host: {shown(value)}", URL_HINT)
     return url
@@ -68,7 +70,9 @@ def read_url(findings: Findings, path: Path, value: object) -> str:
 def read_secret_name(findings: Findings, path: Path, value: object) -> str:
     """Read the name of a secret; reject the secret itself."""
     if str(value).startswith("whsec_"):
-        message = "a secret must be given by name: this is the key itself, and definitions are not secret"
+        message = (
+            "a secret must be given by name: this is the key itself, and definitions are not secret"
+        )
         findings.reject(path, message, "write the name of a secret in the worker's settings")
     return _read_secret_name(findings, path, value)
 
@@ -119,7 +123,11 @@ CONSTRAINTS = Section(
         "on_check_error": choice(*(decision.value for decision in OnCheckError)),
         "max_missed_heartbeats": integer(1, 1_000_000),
     },
-    synonyms={"concurrency": "max_concurrent_runs", "catchup": "catch_up", "timeout": "max_allowed_run_time"},
+    synonyms={
+        "concurrency": "max_concurrent_runs",
+        "catchup": "catch_up",
+        "timeout": "max_allowed_run_time",
+    },
 )
 RUN_RETRY = Section(
     {
@@ -129,7 +137,11 @@ RUN_RETRY = Section(
         "max_delay": duration(0, 7 * DAY_SECONDS),
         "full": read_boolean,
     },
-    synonyms={"max_attempts": "max_retries", "delay": "initial_delay", "multiplier": "backoff_multiplier"},
+    synonyms={
+        "max_attempts": "max_retries",
+        "delay": "initial_delay",
+        "multiplier": "backoff_multiplier",
+    },
 )
 ACTION_PARAMETERS: Mapping[str, Section] = {
     "skip": Section({}),
@@ -138,7 +150,11 @@ ACTION_PARAMETERS: Mapping[str, Section] = {
     "wait": Section({"timeout": duration(0.001)}),
     "webhook": HOOK,
     "trigger_job": Section(
-        {"workflow_id": matching(ID, "workflow id", ID_RULE), "version": read_version, "input": read_object},
+        {
+            "workflow_id": matching(ID, "workflow id", ID_RULE),
+            "version": read_version,
+            "input": read_object,
+        },
         required=("workflow_id",),
         synonyms={"workflow": "workflow_id", "job": "workflow_id", "input_data": "input"},
     ),
@@ -163,7 +179,8 @@ def read_actions(findings: Findings, path: Path, value: object) -> dict[str, Act
 def _action_on(*kinds: str) -> Read:
     """Return a reader of an action of one of several kinds. The name of a kind is short for an action of it."""
     section = Section(
-        {"type": choice(*kinds), "critical": read_boolean, "parameters": read_anything}, required=("type",)
+        {"type": choice(*kinds), "critical": read_boolean, "parameters": read_anything},
+        required=("type",),
     )
 
     def read(findings: Findings, path: Path, value: object) -> Action:
@@ -215,8 +232,14 @@ def check_runs(findings: Findings, workflow: Mapping[str, Any]) -> None:
         findings.warn(("actions", "on_slow"), message, "add it under constraints", at_key=True)
     if ActionEvent.CONSTRAINT_VIOLATION in actions and "constraints" not in workflow:
         message = "on_constraint_violation has no effect: there are no constraints"
-        findings.warn(("actions", "on_constraint_violation"), message, "add constraints: {…}", at_key=True)
+        findings.warn(
+            ("actions", "on_constraint_violation"), message, "add constraints: {…}", at_key=True
+        )
     for event, action in actions.items():
-        if action.kind is ActionKind.TRIGGER_JOB and action.workflow_id == workflow.get("workflow_id"):
+        if action.kind is ActionKind.TRIGGER_JOB and action.workflow_id == workflow.get(
+            "workflow_id"
+        ):
             message = f"endless loop: {event} starts this workflow again"
-            findings.warn(("actions", event, "parameters", "workflow_id"), message, "name another workflow")
+            findings.warn(
+                ("actions", event, "parameters", "workflow_id"), message, "name another workflow"
+            )

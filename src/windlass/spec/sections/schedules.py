@@ -23,13 +23,16 @@ from windlass.spec.sections.fields import (
 KINDS = ("cron", "every", "at")
 KIND_HINT = "write one of cron: '*/15 * * * *', every: 15m, at: 2030-01-31T08:00:00Z"
 CRON_HINT = (
-    "write five fields, as in '*/15 * * * *': minute, hour, day, month, weekday; a sixth field before them is seconds"
+    "write five fields, as in '*/15 * * * *': minute, hour, day, month, weekday; "
+    "a sixth field before them is seconds"
 )
 TIME_HINT = "write 2030-01-31T08:00:00Z; without an offset it is a local time of the `timezone`"
 TIME_YEARS = range(1970, 9_000)
 # Matches no path that leads out of the directory of the time zone database.
 _ZONE = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(?:/[A-Za-z0-9_+-]+){0,2}")
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?")
+_TIME = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ][0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?:[Zz]|[+-][0-9]{2}:[0-9]{2})?"
+)
 # Five or six fields.
 _CRON = re.compile(r"\s*\S+(?:\s+\S+){4,5}\s*")
 _read_cron_fields = matching(_CRON, "cron expression", CRON_HINT)
@@ -86,7 +89,9 @@ def read_timezone(findings: Findings, path: Path, value: object) -> str:
     """Read the name of a zone in the IANA database."""
     name = str(value)
     if not _is_zone(name):
-        hint = findings.suggest(name, sorted(available_timezones()), "use a name such as Europe/Paris or UTC")
+        hint = findings.suggest(
+            name, sorted(available_timezones()), "use a name such as Europe/Paris or UTC"
+        )
         findings.reject(path, f"unknown time zone: {shown(value)}", hint)
     return name
 
@@ -112,7 +117,13 @@ SCHEDULE = Section(
         "jitter": duration(0, DAY_SECONDS),
         "input": read_object,
     },
-    synonyms={"interval": "every", "tz": "timezone", "zone": "timezone", "expression": "cron", "input_data": "input"},
+    synonyms={
+        "interval": "every",
+        "tz": "timezone",
+        "zone": "timezone",
+        "expression": "cron",
+        "input_data": "input",
+    },
 )
 
 

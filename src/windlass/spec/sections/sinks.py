@@ -58,11 +58,17 @@ def _read_key(findings: Findings, path: Path, value: object) -> object:
     if not is_array(value):
         return _read_column(findings, path, value)
     if not 0 < len(value) <= KEY_COLUMNS_MAX:
-        findings.reject(path, f"a key must have 1 to {KEY_COLUMNS_MAX} columns: {len(value)}", "write [column, …]")
+        findings.reject(
+            path,
+            f"a key must have 1 to {KEY_COLUMNS_MAX} columns: {len(value)}",
+            "write [column, …]",
+        )
     for index, column in enumerate(value):
         _read_column_or_template(findings, (*path, index), column)
         if column in value[:index]:
-            findings.reject((*path, index), f"duplicate column: {shown(column)}", "remove one of the two")
+            findings.reject(
+                (*path, index), f"duplicate column: {shown(column)}", "remove one of the two"
+            )
     return value
 
 
@@ -81,7 +87,9 @@ def _read_headers(findings: Findings, path: Path, value: object) -> object:
     headers = read_object(findings, path, value)
     for name, header in headers.items():
         if not isinstance(header, str):
-            findings.add((*path, name), f"a header must be a string: {shown(header)}", "put quotes around it")
+            findings.add(
+                (*path, name), f"a header must be a string: {shown(header)}", "put quotes around it"
+            )
     return headers
 
 
@@ -91,7 +99,9 @@ _ROWS: Mapping[str, Read] = {
     "json_column": _read_column_or_template,
 }
 _TABLE_OPTIONS: Mapping[str, Read] = {
-    "table": _or_template(matching(_TABLE, "table name", "write table or schema.table; " + _NAME_RULE)),
+    "table": _or_template(
+        matching(_TABLE, "table name", "write table or schema.table; " + _NAME_RULE)
+    ),
     "connection": _or_template(_read_connection),
     "mode": _or_template(choice(*MODES)),
     "key": _or_template(_read_key),
@@ -115,7 +125,9 @@ TOOLS: Mapping[str, Section] = {
         _SYNONYMS,
     ),
     "sqlite": Section(
-        {**_TABLE_OPTIONS, "database": _or_template(read_text)}, ("table",), {**_SYNONYMS, "file": "database"}
+        {**_TABLE_OPTIONS, "database": _or_template(read_text)},
+        ("table",),
+        {**_SYNONYMS, "file": "database"},
     ),
     "file": Section(
         {
@@ -147,7 +159,9 @@ _read_tool = choice(*TOOLS)
 def read_sink(findings: Findings, path: Path, value: object) -> SinkPlan:
     """Read where results are written."""
     if not is_object(value):
-        findings.reject(path, f"must be an object: {kind_of(value)}", "write {tool: postgres, table: …}")
+        findings.reject(
+            path, f"must be an object: {kind_of(value)}", "write {tool: postgres, table: …}"
+        )
     options = dict(value)
     if "tool" not in options:
         findings.reject(path, "missing key: 'tool'", f"add tool: one of {', '.join(TOOLS)}")
@@ -160,7 +174,9 @@ def read_sink(findings: Findings, path: Path, value: object) -> SinkPlan:
     return SinkPlan(tool=tool, options=template)
 
 
-def _check_options(findings: Findings, path: Path, tool: str, options: Mapping[str, object]) -> None:
+def _check_options(
+    findings: Findings, path: Path, tool: str, options: Mapping[str, object]
+) -> None:
     """Check options against each other."""
     if tool == "file" and "format" not in options:
         _check_extension(findings, path, options.get("path"))

@@ -25,11 +25,15 @@ class FolderArtifacts:
 
     async def put(self, job_id: str, body: bytes) -> str:
         """Write a value of a job durably and return its key. StoreUnavailable."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._put, job_id, body)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._put, job_id, body
+        )
 
     async def get(self, key: str) -> bytes:
         """Return a value. ArtifactNotFound, StoreUnavailable."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._get, checked(key))
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads, self._get, checked(key)
+        )
 
     async def remove(self, job_ids: Sequence[str]) -> None:
         """Delete the values of jobs, as far as they exist. StoreUnavailable."""
@@ -52,24 +56,34 @@ class FolderArtifacts:
             # Even if another writer created the job's folder: it may not have flushed it yet.
             _flush(self._folder)
         except OSError as error:
-            raise StoreUnavailable(f"cannot write to the artifact folder {self._folder}: {error}") from error
+            raise StoreUnavailable(
+                f"cannot write to the artifact folder {self._folder}: {error}"
+            ) from error
         return key
 
     def _get(self, key: str) -> bytes:
         job_id, _, name = key.partition("/")
         try:
             self._refuse_link(self._folder / job_id)
-            descriptor = os.open(self._folder / job_id / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(
+                self._folder / job_id / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+            )
             with os.fdopen(descriptor, "rb") as file:
                 if (size := os.fstat(descriptor).st_size) > BODY_BYTES_MAX:
-                    raise ArtifactNotFound(f"artifact is damaged: {key} ({size} bytes, the limit is {BODY_BYTES_MAX})")
+                    raise ArtifactNotFound(
+                        f"artifact is damaged: {key} ({size} bytes, the limit is {BODY_BYTES_MAX})"
+                    )
                 return verified(key, file.read())
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise ArtifactNotFound(f"artifact not found: {key} in {self._folder}") from None
         except OSError as error:
             if error.errno == ELOOP:
-                raise ArtifactNotFound(f"artifact is a symbolic link: {key}; links are not followed") from None
-            raise StoreUnavailable(f"cannot read the artifact folder {self._folder}: {error}") from error
+                raise ArtifactNotFound(
+                    f"artifact is a symbolic link: {key}; links are not followed"
+                ) from None
+            raise StoreUnavailable(
+                f"cannot read the artifact folder {self._folder}: {error}"
+            ) from error
 
     def _remove(self, job_ids: Sequence[str]) -> None:
         try:

@@ -20,14 +20,18 @@ def is_job_id(job_id: str) -> bool:
 def key_of(job_id: str, body: bytes) -> str:
     """Return the key of a job's value. Raise StoreUnavailable for a malformed job id."""
     if not is_job_id(job_id):
-        raise StoreUnavailable(f"invalid job id: {job_id[:SHOWN_CHARS]!r}; use up to 128 letters, digits, _ and -")
+        raise StoreUnavailable(
+            f"invalid job id: {job_id[:SHOWN_CHARS]!r}; use up to 128 letters, digits, _ and -"
+        )
     return f"{job_id}/{sha256(body).hexdigest()}"
 
 
 def checked(key: str) -> str:
     """Return the key. Raise ArtifactNotFound for a malformed one."""
     if _KEY.fullmatch(key) is None:
-        raise ArtifactNotFound(f"invalid artifact key: {key[:SHOWN_CHARS]!r}; a key is JOB_ID/SHA256")
+        raise ArtifactNotFound(
+            f"invalid artifact key: {key[:SHOWN_CHARS]!r}; a key is JOB_ID/SHA256"
+        )
     return key
 
 

@@ -35,7 +35,9 @@ class PostgresArtifacts:
         job_id, _, digest = checked(key).partition("/")
         rows = await (await self._opened()).read(_GET, job_id, digest)
         if not rows:
-            raise ArtifactNotFound(f"artifact not found: {key}; its job was deleted, or it was never stored")
+            raise ArtifactNotFound(
+                f"artifact not found: {key}; its job was deleted, or it was never stored"
+            )
         return await asyncio.to_thread(verified, key, rows[0]["body"])
 
     async def remove(self, job_ids: Sequence[str]) -> None:

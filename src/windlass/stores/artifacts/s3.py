@@ -36,7 +36,9 @@ class S3Artifacts:
     def __init__(self, url: str) -> None:
         found = _URL.fullmatch(url)
         if found is None:
-            raise StoreUnavailable(f"invalid artifact URL: {url!r}; write s3://bucket or s3://bucket/prefix")
+            raise StoreUnavailable(
+                f"invalid artifact URL: {url!r}; write s3://bucket or s3://bucket/prefix"
+            )
         self._url = url
         try:
             self._objects = S3Store(
@@ -48,10 +50,15 @@ class S3Artifacts:
                     "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
                     "timeout": timedelta(seconds=REQUEST_SECONDS),
                 },
-                retry_config={"max_retries": RETRIES_MAX, "retry_timeout": timedelta(seconds=RETRY_SECONDS)},
+                retry_config={
+                    "max_retries": RETRIES_MAX,
+                    "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+                },
             )
         except (BaseError, ValueError) as error:
-            raise StoreUnavailable(f"cannot use the artifact store {url}: {_message(error)}") from error
+            raise StoreUnavailable(
+                f"cannot use the artifact store {url}: {_message(error)}"
+            ) from error
         self._threads = ThreadPoolExecutor(THREADS_MAX, "windlass-artifacts")
 
     async def put(self, job_id: str, body: bytes) -> str:
@@ -83,7 +90,9 @@ class S3Artifacts:
                 self._threads, lambda: function(*arguments, **named)
             )
         except (BaseError, OSError) as error:
-            raise StoreUnavailable(f"request to the artifact store {self._url} failed: {_message(error)}") from error
+            raise StoreUnavailable(
+                f"request to the artifact store {self._url} failed: {_message(error)}"
+            ) from error
 
     def _put(self, job_id: str, body: bytes) -> str:
         key = key_of(job_id, body)
@@ -98,7 +107,9 @@ class S3Artifacts:
                 raise
             raise ArtifactNotFound(f"artifact not found: {key} in {self._url}") from None
         if (size := found.meta["size"]) > BODY_BYTES_MAX:
-            raise ArtifactNotFound(f"artifact is damaged: {key} ({size} bytes, the limit is {BODY_BYTES_MAX})")
+            raise ArtifactNotFound(
+                f"artifact is damaged: {key} ({size} bytes, the limit is {BODY_BYTES_MAX})"
+            )
         return verified(key, bytes(found.bytes()))
 
     def _remove(self, job_ids: Sequence[str]) -> None:

@@ -27,7 +27,9 @@ class MemoryArtifacts:
     async def remove(self, job_ids: Sequence[str]) -> None:
         """Delete the values of jobs."""
         removed = set(job_ids)
-        self.kept = {key: body for key, body in self.kept.items() if key.partition("/")[0] not in removed}
+        self.kept = {
+            key: body for key, body in self.kept.items() if key.partition("/")[0] not in removed
+        }
 
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""

@@ -40,10 +40,14 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
         key = None if job.idempotency_key is None else (job.workflow_id, job.idempotency_key)
         if key is not None and key in self._tables.keys:
             known = self._tables.job(self._tables.keys[key]).row
-            return SubmitResult(known, created=False, conflict=known.spec.request_digest != job.request_digest)
+            return SubmitResult(
+                known, created=False, conflict=known.spec.request_digest != job.request_digest
+            )
         row = JobRecord(job)
         data = Raw(msgspec.json.encode({"workflow_id": job.workflow_id, "version": job.version}))
-        created = Event(seq=1, type="job_created", node_id=None, index=None, at=job.created_at, data=data)
+        created = Event(
+            seq=1, type="job_created", node_id=None, index=None, at=job.created_at, data=data
+        )
         self._tables.jobs[job.job_id] = JobRows(row, created)
         if key is not None:
             self._tables.keys[key] = job.job_id
@@ -71,7 +75,11 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
         return spec.workflow_id.startswith(wanted.search) or spec.idempotency_key == wanted.search
 
     async def positions(self, job_ids: Sequence[str]) -> Sequence[JobPosition]:
-        found = [self._tables.jobs[job_id].snapshot().job for job_id in job_ids if job_id in self._tables.jobs]
+        found = [
+            self._tables.jobs[job_id].snapshot().job
+            for job_id in job_ids
+            if job_id in self._tables.jobs
+        ]
         return [JobPosition(job.spec.job_id, job.seq, job.state.status) for job in found]
 
     async def unfinished(self, shard: int) -> Sequence[str]:
@@ -93,7 +101,11 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
         return self._tables.job(job_id).restored()
 
     async def restore_all(self, job_ids: Sequence[str]) -> Sequence[JobSnapshot]:
-        return [self._tables.jobs[job_id].restored() for job_id in job_ids if job_id in self._tables.jobs]
+        return [
+            self._tables.jobs[job_id].restored()
+            for job_id in job_ids
+            if job_id in self._tables.jobs
+        ]
 
     async def snapshot(self, job_id: str) -> JobSnapshot:
         return self._tables.job(job_id).snapshot()
@@ -114,14 +126,18 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
     async def events(self, job_id: str, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         if job_id not in self._tables.jobs:
             return []
-        return [event for event in self._tables.jobs[job_id].events if event.seq > after_seq][:limit]
+        return [event for event in self._tables.jobs[job_id].events if event.seq > after_seq][
+            :limit
+        ]
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         self._tables.check_open()
         ended: list[tuple[int, str]] = []
         for job in self._tables.job_rows():
             completed_at, job_id = job.state.completed_at, job.spec.job_id
-            is_old = job.state.is_final and completed_at is not None and completed_at < finished_before
+            is_old = (
+                job.state.is_final and completed_at is not None and completed_at < finished_before
+            )
             if is_old and not self._runs.is_job_needed(job_id):
                 ended.append((completed_at or 0, job_id))
         deleted = [job_id for _, job_id in sorted(ended)[:limit]]
@@ -136,8 +152,14 @@ class MemoryJobs(MemoryLoops, MemoryRequests):
             spec = tables.jobs.pop(job_id).row.spec
             if spec.idempotency_key is not None:
                 del tables.keys[spec.workflow_id, spec.idempotency_key]
-        tables.requests = {key: held for key, held in tables.requests.items() if held[0].job_id not in job_ids}
-        tables.results = {key: held for key, held in tables.results.items() if held[0].message.job_id not in job_ids}
+        tables.requests = {
+            key: held for key, held in tables.requests.items() if held[0].job_id not in job_ids
+        }
+        tables.results = {
+            key: held
+            for key, held in tables.results.items()
+            if held[0].message.job_id not in job_ids
+        }
 
 
 def _brief(row: NodeRow) -> NodeBrief:

@@ -62,7 +62,9 @@ class MemoryLeases:
         for shard, epoch in sorted(self._epochs.items()):
             owner = self._owners.get(shard)
             expired = self._is_expired(shard, now)
-            leases.append(LeaseRow(shard, owner, epoch, expired=expired, expires_at=self._expiries.get(shard)))
+            leases.append(
+                LeaseRow(shard, owner, epoch, expired=expired, expires_at=self._expiries.get(shard))
+            )
         return Ownership(sorted(self._engines), leases)
 
     async def deregister(self, owner: str) -> None:

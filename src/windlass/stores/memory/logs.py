@@ -22,7 +22,11 @@ class MemoryLogs:
             self._logs.append(StoredLog(self._last_id, line))
 
     async def list(self, wanted: LogFilter) -> Sequence[StoredLog]:
-        found = [stored for stored in self._logs if stored.log_id > wanted.after and _matches(stored.line, wanted)]
+        found = [
+            stored
+            for stored in self._logs
+            if stored.log_id > wanted.after and _matches(stored.line, wanted)
+        ]
         return found[: wanted.limit]
 
     def delete_of_jobs(self, job_ids: Collection[str]) -> None:

@@ -18,29 +18,45 @@ class MemoryLoops:
 
     async def iterations(self, wanted: IterationFilter) -> Sequence[IterationRow]:
         found: list[IterationRow] = []
-        for (number, generation, index), row in sorted(self._tables.job(wanted.job_id).iterations.items()):
+        for (number, generation, index), row in sorted(
+            self._tables.job(wanted.job_id).iterations.items()
+        ):
             is_of_loop = (number, generation) == (wanted.number, wanted.generation)
             if is_of_loop and index > wanted.after and wanted.status in (None, row.status):
                 found.append(row)
         return found[: wanted.limit]
 
-    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
+    async def iteration_counts(
+        self, job_id: str, number: int, generation: int
+    ) -> Mapping[str, int]:
         rows = self._tables.job(job_id).iterations.values()
-        return Counter(row.status for row in rows if (row.number, row.generation) == (number, generation))
+        return Counter(
+            row.status for row in rows if (row.number, row.generation) == (number, generation)
+        )
 
     async def unrecorded_iterations(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
         rows = self._tables.job(wanted.job_id).iterations
         indexes = range(wanted.after + 1, begun)
-        found = [index for index in indexes if (wanted.number, wanted.generation, index) not in rows]
+        found = [
+            index for index in indexes if (wanted.number, wanted.generation, index) not in rows
+        ]
         return found[: wanted.limit]
 
-    async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
+    async def iteration_outputs(
+        self, wanted: MergeOutputs, start: int, stop: int
+    ) -> Sequence[Raw | None]:
         iterations = self._tables.job(wanted.job_id).iterations
-        rows = (iterations.get((wanted.number, wanted.generation, index)) for index in range(start, stop))
+        rows = (
+            iterations.get((wanted.number, wanted.generation, index))
+            for index in range(start, stop)
+        )
         return [None if row is None else row.output for row in rows]
 
     async def call_outputs(self, wanted: MergeOutputs) -> Sequence[Raw]:
         outputs = self._tables.job(wanted.job_id).call_outputs
         assert wanted.index is not None
-        keys = [(wanted.number, wanted.generation, wanted.index, call) for call in range(1, wanted.count + 1)]
+        keys = [
+            (wanted.number, wanted.generation, wanted.index, call)
+            for call in range(1, wanted.count + 1)
+        ]
         return [outputs[key] for key in keys if key in outputs]

@@ -22,19 +22,29 @@ class MemoryOverview:
     async def recent_jobs(self, workflow_ids: Sequence[str], each: int) -> Sequence[JobBrief]:
         found: list[JobBrief] = []
         for workflow_id in sorted(workflow_ids):
-            found += self._newest(lambda row, wanted=workflow_id: row.spec.workflow_id == wanted)[:each]
+            found += self._newest(lambda row, wanted=workflow_id: row.spec.workflow_id == wanted)[
+                :each
+            ]
         return found
 
     async def ended_jobs(
         self, workflow_id: str, version: int | None, limit: int, examined_max: int
     ) -> Sequence[JobBrief]:
         examined = self._newest(lambda row: row.spec.workflow_id == workflow_id)[:examined_max]
-        found = [job for job in examined if JobStatus(job.status) in JOB_FINAL and version in (None, job.version)]
+        found = [
+            job
+            for job in examined
+            if JobStatus(job.status) in JOB_FINAL and version in (None, job.version)
+        ]
         return found[:limit]
 
     async def active_jobs(self, since: int, limit: int) -> Sequence[JobBrief]:
-        found = self._newest(lambda row: row.spec.created_at >= since or (row.state.completed_at or 0) >= since)
-        return sorted(found, key=lambda job: (-max(job.created_at, job.completed_at or 0), job.job_id))[:limit]
+        found = self._newest(
+            lambda row: row.spec.created_at >= since or (row.state.completed_at or 0) >= since
+        )
+        return sorted(
+            found, key=lambda job: (-max(job.created_at, job.completed_at or 0), job.job_id)
+        )[:limit]
 
     async def unfinished_count(self, limit: int) -> int:
         return min(limit, len(self._newest(lambda row: not row.state.is_final)))
@@ -56,7 +66,9 @@ class MemoryOverview:
                 spans.append(span)
         return spans[:limit]
 
-    async def node_events(self, job_id: str, after_seq: int, limit: int, examined_max: int) -> NodeEvents:
+    async def node_events(
+        self, job_id: str, after_seq: int, limit: int, examined_max: int
+    ) -> NodeEvents:
         if job_id not in self._tables.jobs:
             return NodeEvents([], after_seq)
         events = self._tables.jobs[job_id].events

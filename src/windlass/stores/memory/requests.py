@@ -24,11 +24,17 @@ class MemoryRequests:
 
     async def requests(self, shard: int, limit: int) -> Sequence[Request]:
         found = [request for request, applied in self._tables.requests.values() if not applied]
-        found = [request for request in found if self._tables.job(request.job_id).row.spec.shard == shard]
+        found = [
+            request for request in found if self._tables.job(request.job_id).row.spec.shard == shard
+        ]
         return sorted(found, key=lambda request: (request.created_at, request.request_id))[:limit]
 
     async def unapplied_requests(self, request_ids: Sequence[str]) -> Sequence[str]:
-        return [one for one in request_ids if self._is_unapplied(one) or self._runs.is_request_unapplied(one)]
+        return [
+            one
+            for one in request_ids
+            if self._is_unapplied(one) or self._runs.is_request_unapplied(one)
+        ]
 
     def _is_unapplied(self, request_id: str) -> bool:
         if request_id not in self._tables.requests:
@@ -42,7 +48,9 @@ class MemoryRequests:
 
     async def verdicts(self, result_ids: Sequence[str]) -> Mapping[str, ReportVerdict]:
         results = self._tables.results
-        return verdicts_of(result_ids, [(key, results[key][1]) for key in result_ids if key in results])
+        return verdicts_of(
+            result_ids, [(key, results[key][1]) for key in result_ids if key in results]
+        )
 
     async def results(self, shard: int, limit: int) -> Sequence[StoredResult]:
         held = self._tables.results.values()

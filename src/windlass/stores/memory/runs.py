@@ -67,13 +67,21 @@ class MemoryRuns(MemorySchedules):
                 last[row.workflow_id] = max(at, last.get(row.workflow_id, at))
         # The last run that counts is kept, however old: the next run may depend on how it ended.
         kept = {run_id for _, run_id in last.values()}
-        ended = {run_id: row.completed_at for run_id, row in self._runs.items() if row.completed_at is not None}
-        old = [run_id for run_id, at in ended.items() if at < finished_before and run_id not in kept]
+        ended = {
+            run_id: row.completed_at
+            for run_id, row in self._runs.items()
+            if row.completed_at is not None
+        }
+        old = [
+            run_id for run_id, at in ended.items() if at < finished_before and run_id not in kept
+        ]
         for run_id in old:
             row = self._runs.pop(run_id)
             self._events.pop((row.workflow_id, run_id), None)
         deleted = set(job_ids)
-        self._deliveries = {key: row for key, row in self._deliveries.items() if row.job_id not in deleted}
+        self._deliveries = {
+            key: row for key, row in self._deliveries.items() if row.job_id not in deleted
+        }
         return old
 
     def is_job_needed(self, job_id: str) -> bool:
@@ -115,22 +123,30 @@ class MemoryRuns(MemorySchedules):
             and wanted.state in (None, row.state)
             and (wanted.before is None or (row.scheduled_at, row.run_id) < wanted.before)
         ]
-        return sorted(found, key=lambda row: (row.scheduled_at, row.run_id), reverse=True)[: wanted.limit]
+        return sorted(found, key=lambda row: (row.scheduled_at, row.run_id), reverse=True)[
+            : wanted.limit
+        ]
 
     async def existing(self, run_ids: Sequence[str]) -> Sequence[str]:
         return [run_id for run_id in run_ids if run_id in self._runs]
 
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
-        found = (row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL)
+        found = (
+            row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL
+        )
         return sorted(found, key=lambda row: (row.scheduled_at, row.run_id))
 
     async def events(self, run_id: RunId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
         row = self._runs.get(run_id)
         if row is None:
             return []
-        return [event for event in self.log(row.workflow_id, run_id) if event.seq > after_seq][:limit]
+        return [event for event in self.log(row.workflow_id, run_id) if event.seq > after_seq][
+            :limit
+        ]
 
-    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
+    async def schedule_events(
+        self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000
+    ) -> Sequence[Event]:
         return [event for event in self.log(workflow_id) if event.seq > after_seq][:limit]
 
     async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
@@ -159,7 +175,9 @@ class MemoryRuns(MemorySchedules):
             and wanted.outcome in (None, row.outcome)
             and (wanted.before is None or (row.sent_at, row.delivery_id) < wanted.before)
         ]
-        return sorted(found, key=lambda row: (row.sent_at, row.delivery_id), reverse=True)[: wanted.limit]
+        return sorted(found, key=lambda row: (row.sent_at, row.delivery_id), reverse=True)[
+            : wanted.limit
+        ]
 
     async def delivery(self, delivery_id: str) -> DeliveryRow:
         row = self._deliveries.get(delivery_id)

@@ -25,7 +25,9 @@ class MemorySchedules:
         known = self._schedules.get(workflow_id)
         if not has_schedule(workflow.definition):
             if known is not None:
-                self._schedules[workflow_id] = structs.replace(known, version=version, changed_at=now, is_gone=True)
+                self._schedules[workflow_id] = structs.replace(
+                    known, version=version, changed_at=now, is_gone=True
+                )
         elif known is None or known.is_gone:
             created_at = now if known is None else known.created_at
             seq = 0 if known is None else known.seq
@@ -58,7 +60,11 @@ class MemorySchedules:
     # The contract
 
     async def schedules(self, wanted: ScheduleFilter) -> Sequence[ScheduleRow]:
-        found = (row for row in self._schedules.values() if not row.is_gone and row.workflow_id > (wanted.after or ""))
+        found = (
+            row
+            for row in self._schedules.values()
+            if not row.is_gone and row.workflow_id > (wanted.after or "")
+        )
         return sorted(found, key=lambda row: row.workflow_id)[: wanted.limit]
 
     async def schedule(self, workflow_id: str) -> ScheduleRow:
@@ -67,8 +73,14 @@ class MemorySchedules:
             raise no_schedule(workflow_id)
         return row
 
-    async def changed_schedules(self, since: int, limit: int, after: str = "") -> Sequence[ScheduleRow]:
-        found = (row for row in self._schedules.values() if row.changed_at >= since and row.workflow_id > after)
+    async def changed_schedules(
+        self, since: int, limit: int, after: str = ""
+    ) -> Sequence[ScheduleRow]:
+        found = (
+            row
+            for row in self._schedules.values()
+            if row.changed_at >= since and row.workflow_id > after
+        )
         return sorted(found, key=lambda row: row.workflow_id)[:limit]
 
     async def pause_schedule(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
@@ -76,5 +88,7 @@ class MemorySchedules:
         if row.is_paused == paused:
             return row
         slot_at = row.slot_at if paused else max(row.slot_at, now)
-        self._schedules[workflow_id] = structs.replace(row, is_paused=paused, changed_at=now, slot_at=slot_at)
+        self._schedules[workflow_id] = structs.replace(
+            row, is_paused=paused, changed_at=now, slot_at=slot_at
+        )
         return self._schedules[workflow_id]

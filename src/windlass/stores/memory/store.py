@@ -130,7 +130,9 @@ class MemoryStore:
         """Return all events of a job; JobNotFound."""
         return self._tables.job(job_id).events
 
-    def iteration_row(self, job_id: str, number: int, generation: int, index: int) -> IterationRow | None:
+    def iteration_row(
+        self, job_id: str, number: int, generation: int, index: int
+    ) -> IterationRow | None:
         """Return the row of an iteration, if it has one."""
         return self._tables.job(job_id).iterations.get((number, generation, index))
 
@@ -141,7 +143,9 @@ class MemoryStore:
             return None
         if node_id in job.nodes:
             return job.nodes[node_id]
-        return next((entry.row(job_id) for entry in job.in_flight if entry.node_id == node_id), None)
+        return next(
+            (entry.row(job_id) for entry in job.in_flight if entry.node_id == node_id), None
+        )
 
     def owner_epoch(self, shard: int) -> int:
         """Return the epoch of the shard's current owner."""

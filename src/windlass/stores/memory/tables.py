@@ -47,7 +47,9 @@ class JobRows:
         return structs.replace(self.snapshot(), loops=loops)
 
     def _loop(self, number: int, generation: int) -> LoopRows:
-        chunks = [body for key, body in sorted(self.chunks.items()) if key[:2] == (number, generation)]
+        chunks = [
+            body for key, body in sorted(self.chunks.items()) if key[:2] == (number, generation)
+        ]
         completed = array("l")
         others: list[IterationRow] = []
         for key, row in self.iterations.items():

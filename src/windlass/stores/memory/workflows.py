@@ -44,7 +44,9 @@ class MemoryWorkflows:
     async def list(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
         after = wanted.after or ""
         live = [one for one in self._tables.workflows if one > after and not self._is_deleted(one)]
-        return [self._tables.workflows[workflow_id][-1] for workflow_id in sorted(live)[: wanted.limit]]
+        return [
+            self._tables.workflows[workflow_id][-1] for workflow_id in sorted(live)[: wanted.limit]
+        ]
 
     async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
         versions = self._versions(workflow_id)
@@ -57,7 +59,9 @@ class MemoryWorkflows:
         jobs = self._tables.job_rows()
         count = sum(job.spec.workflow_id == workflow_id and not job.state.is_final for job in jobs)
         if count and not force:
-            raise RequestRefused(f"workflow {workflow_id} has unfinished jobs: {count}; cancel them, or use force")
+            raise RequestRefused(
+                f"workflow {workflow_id} has unfinished jobs: {count}; cancel them, or use force"
+            )
         if not self._versions(workflow_id) or self._is_deleted(workflow_id):
             raise no_workflow(workflow_id)
         self._deleted[workflow_id] = len(self._versions(workflow_id))
@@ -66,7 +70,9 @@ class MemoryWorkflows:
     async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
         return dict(self._aliases.get(workflow_id, {}))
 
-    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+    async def put_alias(
+        self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int
+    ) -> None:
         self._tables.check_open()
         aliases = self._aliases.setdefault(workflow_id, {})
         if not targets:

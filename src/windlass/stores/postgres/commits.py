@@ -105,7 +105,9 @@ class Commits:
             for commit in group:
                 if commit.shard in stale:
                     newest = stale[commit.shard]
-                    error = f"shard {commit.shard} has a new owner: epoch {newest}, not {commit.epoch}"
+                    error = (
+                        f"shard {commit.shard} has a new owner: epoch {newest}, not {commit.epoch}"
+                    )
                     _fail([commit], StaleLease(error))
             others = [commit for commit in group if commit.shard not in stale]
             if stale and others:

@@ -48,10 +48,14 @@ class PostgresStatements:
         rows = await self.rows(query, **values)
         return rows[0] if rows else None
 
-    async def read(self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object) -> T:
+    async def read(
+        self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object
+    ) -> T:
         return convert(await self.rows(query, **values))
 
-    async def query(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+    async def query(
+        self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False
+    ) -> T:
         """Run an operation that only reads. StoreUnavailable."""
         return await self.pool.query(operation, for_leases=for_leases)
 

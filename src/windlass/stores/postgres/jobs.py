@@ -62,7 +62,9 @@ class PostgresJobs(SqlJobs):
                     results[job.job_id] = SubmitResult(first, created=False, conflict=conflict)
             left = [job for job in left if job.job_id not in results]
         if left:
-            raise CommitUnknown(f"jobs with idempotency key {left[0].idempotency_key!r} are being deleted; try again")
+            raise CommitUnknown(
+                f"jobs with idempotency key {left[0].idempotency_key!r} are being deleted; try again"
+            )
         return [results[job.job_id] for job in jobs]
 
     async def _known(self, jobs: Sequence[JobSpec]) -> dict[tuple[str, str | None], JobRecord]:
@@ -93,7 +95,9 @@ class PostgresJobs(SqlJobs):
         restored = [JobSnapshot(job_of_row(row), []) for row in rows]
         others = list(set(job_ids).difference(one.job.spec.job_id for one in restored))
         if others:
-            for found in await self._postgres.query(lambda session: self._jobs_and_nodes(session, others)):
+            for found in await self._postgres.query(
+                lambda session: self._jobs_and_nodes(session, others)
+            ):
                 if loops_to_restore(found.nodes):
                     restored.append(await self.restore(found.job.spec.job_id))
                 else:
@@ -104,7 +108,9 @@ class PostgresJobs(SqlJobs):
         # One snapshot for several queries, so that all rows are from the same moment.
         async with session.transaction(isolation="repeatable_read", readonly=True):
             found = await self._job_and_nodes(session, job_id)
-            loops = [await self._loop(session, job_id, *key) for key in loops_to_restore(found.nodes)]
+            loops = [
+                await self._loop(session, job_id, *key) for key in loops_to_restore(found.nodes)
+            ]
             return structs.replace(found, loops=loops)
 
     async def _job_and_nodes(self, session: Session, job_id: str) -> JobSnapshot:
@@ -113,10 +119,14 @@ class PostgresJobs(SqlJobs):
             raise no_job(job_id)
         return found[0]
 
-    async def _jobs_and_nodes(self, session: Session, job_ids: Sequence[str]) -> "list[JobSnapshot]":
+    async def _jobs_and_nodes(
+        self, session: Session, job_ids: Sequence[str]
+    ) -> "list[JobSnapshot]":
         jobs: list[str] = []
         nodes: dict[str, list[NodeRow]] = {}
-        for job, *values in await self._postgres.execute(session, "job_restore_rows", job_ids=list(job_ids)):
+        for job, *values in await self._postgres.execute(
+            session, "job_restore_rows", job_ids=list(job_ids)
+        ):
             if job is None:
                 row = NODE.row(values)
                 nodes.setdefault(row.job_id, []).append(row)
@@ -130,7 +140,9 @@ class PostgresJobs(SqlJobs):
         [(completed,)] = await self._postgres.execute(session, "iteration_completed", **key)
         rows = await self._postgres.execute(session, "iteration_restore", **key)
         others = [ITERATION.row(row) for row in rows]
-        return LoopRows(number, generation, chunk_bodies(chunks), completed=array("l", completed), others=others)
+        return LoopRows(
+            number, generation, chunk_bodies(chunks), completed=array("l", completed), others=others
+        )
 
     async def put_request(self, request: Request) -> int:
         rows = await self._postgres.write("request_insert", **structs.asdict(request))
@@ -145,6 +157,8 @@ class PostgresJobs(SqlJobs):
         return [result_of(row) for row in await self._results.rows(shard, limit)]
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
-        deleted = ids_of(await self._postgres.write("job_prune", finished_before=finished_before, limit=limit))
+        deleted = ids_of(
+            await self._postgres.write("job_prune", finished_before=finished_before, limit=limit)
+        )
         await self._runs.prune(finished_before, limit, deleted)
         return deleted

@@ -21,7 +21,9 @@ class PostgresLeases:
 
     async def claim(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
         # Not on the connection for leases: a claim may wait for a commit in progress.
-        rows = await self._database.write("lease_take", shard=shard, owner=owner, ttl_seconds=ttl_seconds)
+        rows = await self._database.write(
+            "lease_take", shard=shard, owner=owner, ttl_seconds=ttl_seconds
+        )
         return Lease(*rows[0]) if rows else None
 
     async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:

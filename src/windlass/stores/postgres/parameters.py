@@ -77,7 +77,9 @@ def joined_texts(column: Values) -> str | None:
     text = SEPARATOR.join(elements)
     if text.count(SEPARATOR) == len(column) - 1 and text.count(NULL) == nulls and NUL not in text:
         return text
-    return SEPARATOR.join([NULL if element is None else element.translate(_REPLACED) for element in column])
+    return SEPARATOR.join(
+        [NULL if element is None else element.translate(_REPLACED) for element in column]
+    )
 
 
 def joined_numbers(column: Values) -> str | None:
@@ -120,9 +122,15 @@ def commit_parameters(group: Sequence[Changes]) -> dict[str, object]:
         "chunks": _CHUNKS.of(each(changes.chunks for changes in group)),
         "event_pages": _EVENT_PAGES.of(each(map(event_pages, group))),
         "job_changes": _JOB_CHANGES.of(each(changes.jobs.items() for changes in group)),
-        "request_ids": joined_texts([request_id for changes in group for request_id in changes.requests]),
-        "result_ids": joined_texts([result_id for changes in group for result_id in changes.results]),
-        "result_verdicts": joined_texts([verdict.value for changes in group for verdict in changes.results.values()]),
+        "request_ids": joined_texts(
+            [request_id for changes in group for request_id in changes.requests]
+        ),
+        "result_ids": joined_texts(
+            [result_id for changes in group for result_id in changes.results]
+        ),
+        "result_verdicts": joined_texts(
+            [verdict.value for changes in group for verdict in changes.results.values()]
+        ),
         "runs": _runs_document([changes.runs for changes in group if changes.runs]),
     }
 
@@ -150,9 +158,13 @@ def _runs_document(group: Sequence[RunChanges]) -> str | None:
     document: dict[str, list[Any]] = {
         "inserted": [],
         "updated": [],
-        "events": [_record(RUN_EVENT_PAGE, page) for changes in group for page in run_event_pages(changes)],
+        "events": [
+            _record(RUN_EVENT_PAGE, page) for changes in group for page in run_event_pages(changes)
+        ],
         "withdrawn": [run_id for changes in group for run_id in changes.withdrawn],
-        "schedules": [_record(SCHEDULE_MARK, mark) for changes in group for mark in changes.schedules.values()],
+        "schedules": [
+            _record(SCHEDULE_MARK, mark) for changes in group for mark in changes.schedules.values()
+        ],
         "jobs": [_record(JOB_SPEC, job) for changes in group for job in changes.jobs],
         "requests": [request_id for changes in group for request_id in changes.requests],
         "deliveries": [_record(DELIVERY, row) for changes in group for row in changes.deliveries],

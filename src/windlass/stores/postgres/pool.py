@@ -37,7 +37,13 @@ VERSION_MIN = 140_000
 
 # Serialization failures and deadlocks: the server undid everything, and another attempt may succeed.
 CONFLICTS = frozenset({"40001", "40P01"})
-_LOST = (OSError, EOFError, asyncpg.InterfaceError, asyncpg.InternalClientError, asyncpg.PostgresConnectionError)
+_LOST = (
+    OSError,
+    EOFError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+)
 # The server ended the connection, or does not accept connections yet.
 _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03"})
 _FAILURES = (*_LOST, asyncpg.PostgresError)
@@ -104,7 +110,11 @@ class _Sessions:
     async def keep(self, session: Session) -> None:
         """Keep a session on which no statement runs for the next caller, or release it."""
         self._uses += 1
-        is_kept = not self._waiting and len(self._idle) < IDLE_SESSIONS_MAX and self._uses % USES_PER_RELEASE
+        is_kept = (
+            not self._waiting
+            and len(self._idle) < IDLE_SESSIONS_MAX
+            and self._uses % USES_PER_RELEASE
+        )
         if is_kept and _is_usable(session):
             self._idle.append(session)
         else:
@@ -156,7 +166,9 @@ class PostgresPool:
         """Connect and check the server. StoreUnavailable."""
         work = await _pool(url, connections_max, statement_seconds)
         try:
-            leases = await _pool(url, LEASE_CONNECTIONS_MAX, min(statement_seconds, LEASE_STATEMENT_SECONDS))
+            leases = await _pool(
+                url, LEASE_CONNECTIONS_MAX, min(statement_seconds, LEASE_STATEMENT_SECONDS)
+            )
         except BaseException:
             work.terminate()
             raise
@@ -178,7 +190,9 @@ class PostgresPool:
         """Return the rows of a query. StoreUnavailable."""
         return await self.query(lambda session: session.fetch(sql, *values))
 
-    async def query(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+    async def query(
+        self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False
+    ) -> T:
         """Run an operation that only reads, again if the connection was lost. StoreUnavailable."""
         if self._closed:
             raise StoreUnavailable("the store is closed")
@@ -195,7 +209,9 @@ class PostgresPool:
         """Run one statement as its own transaction. CommitUnknown, or StoreUnavailable before it was sent."""
         return await self.change(lambda session: session.fetch(sql, *values), for_leases=for_leases)
 
-    async def change(self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False) -> T:
+    async def change(
+        self, operation: Callable[[Session], Awaitable[T]], *, for_leases: bool = False
+    ) -> T:
         """Run an operation that is one transaction, again after a conflict. CommitUnknown, StoreUnavailable."""
         if self._closed:
             raise CommitUnknown("the store is closed")
@@ -240,7 +256,10 @@ async def connect(url: str) -> Session:
     connecting = cast("Any", asyncpg).connect
     try:
         session = await connecting(
-            url, timeout=CONNECT_SECONDS_MAX, target_session_attrs="read-write", server_settings=_session_settings(0)
+            url,
+            timeout=CONNECT_SECONDS_MAX,
+            target_session_attrs="read-write",
+            server_settings=_session_settings(0),
         )
         try:
             await _check_server(session)
@@ -302,9 +321,13 @@ async def _check_server(session: Session) -> None:
         "select current_setting('server_version_num')::integer, current_setting('server_encoding')"
     )
     if version < VERSION_MIN:
-        raise StoreUnavailable(f"PostgreSQL {version // 10_000} is too old; Windlass needs {VERSION_MIN // 10_000}")
+        raise StoreUnavailable(
+            f"PostgreSQL {version // 10_000} is too old; Windlass needs {VERSION_MIN // 10_000}"
+        )
     if encoding != "UTF8":
-        raise StoreUnavailable(f"the database has the encoding {encoding}; create one with encoding 'UTF8'")
+        raise StoreUnavailable(
+            f"the database has the encoding {encoding}; create one with encoding 'UTF8'"
+        )
 
 
 def _unusable(url: str, error: BaseException) -> StoreUnavailable:

@@ -17,4 +17,6 @@ def restored_of(text: str, nodes: Mapping[str, Sequence[NodeRow]]) -> JobSnapsho
     """Return a job from its JSON object, with its nodes out of those of several jobs."""
     row = _decode_job(text)
     job = job_of_row([row[name] for name in (*JOB_NAMES, "seq")])
-    return JobSnapshot(job, nodes.get(job.spec.job_id, []), in_flight=in_flight_of(row["in_flight"]))
+    return JobSnapshot(
+        job, nodes.get(job.spec.job_id, []), in_flight=in_flight_of(row["in_flight"])
+    )

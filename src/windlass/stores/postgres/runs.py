@@ -38,10 +38,14 @@ class PostgresRuns(SqlRuns):
 
     async def remove_schedule(self, session: Session, workflow_id: str, now: int) -> None:
         """Remove the schedule of a deleted workflow."""
-        await self._postgres.execute(session, "schedule_remove", workflow_id=workflow_id, version=None, now=now)
+        await self._postgres.execute(
+            session, "schedule_remove", workflow_id=workflow_id, version=None, now=now
+        )
 
     async def prune(self, finished_before: int, limit: int, job_ids: Sequence[str]) -> None:
         """Delete runs that ended before an instant, with their events, and the deliveries of deleted jobs."""
-        await self._postgres.write("run_prune", finished_before=finished_before, limit=limit * RUNS_PER_JOB)
+        await self._postgres.write(
+            "run_prune", finished_before=finished_before, limit=limit * RUNS_PER_JOB
+        )
         if job_ids:
             await self._postgres.write("delivery_delete_of_jobs", job_ids=list(job_ids))

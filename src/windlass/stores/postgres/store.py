@@ -48,7 +48,9 @@ class PostgresStore:
     ) -> "PostgresStore":
         """Connect and bring the schema up to date. StoreUnavailable."""
         await migrate(url, clock.now())
-        pool = await PostgresPool.open(url, connections_max=connections_max, statement_seconds=statement_seconds)
+        pool = await PostgresPool.open(
+            url, connections_max=connections_max, statement_seconds=statement_seconds
+        )
         return cls(pool)
 
     async def commit(self, shard: int, epoch: int, changes: Changes) -> None:

@@ -26,7 +26,9 @@ class PostgresWorkflows(SqlWorkflows):
         async def put(session: Session) -> StoredWorkflow:
             async with session.transaction():
                 await self._postgres.execute(session, "workflow_lock", workflow_id=workflow_id)
-                newest = await self._postgres.execute(session, "workflow_newest", workflow_id=workflow_id)
+                newest = await self._postgres.execute(
+                    session, "workflow_newest", workflow_id=workflow_id
+                )
                 version = 1
                 if newest:
                     *row, is_deleted = newest[0]
@@ -34,7 +36,9 @@ class PostgresWorkflows(SqlWorkflows):
                     if found.digest == digest and not is_deleted:
                         return found
                     version = found.version + 1
-                stored = StoredWorkflow(workflow_id, version, definition, digest, created_at=now, is_new=True)
+                stored = StoredWorkflow(
+                    workflow_id, version, definition, digest, created_at=now, is_new=True
+                )
                 values = dict(zip(WORKFLOW.names, WORKFLOW.values(stored), strict=True))
                 await self._postgres.execute(session, "workflow_insert", **values)
                 await self._runs.deploy(session, stored)
@@ -46,13 +50,17 @@ class PostgresWorkflows(SqlWorkflows):
         async def delete(session: Session) -> WindlassError | None:
             async with session.transaction():
                 await self._postgres.execute(session, "workflow_lock", workflow_id=workflow_id)
-                counted = await self._postgres.execute(session, "workflow_unfinished_count", workflow_id=workflow_id)
+                counted = await self._postgres.execute(
+                    session, "workflow_unfinished_count", workflow_id=workflow_id
+                )
                 count = counted[0][0]
                 if count and not force:
                     return RequestRefused(
                         f"workflow {workflow_id} has unfinished jobs: {count}; wait for them, cancel them, or use force"
                     )
-                deleted = await self._postgres.execute(session, "workflow_delete", workflow_id=workflow_id, now=now)
+                deleted = await self._postgres.execute(
+                    session, "workflow_delete", workflow_id=workflow_id, now=now
+                )
                 await self._runs.remove_schedule(session, workflow_id, now)
                 return None if deleted else no_workflow(workflow_id)
 
@@ -60,15 +68,23 @@ class PostgresWorkflows(SqlWorkflows):
         if refusal is not None:
             raise refusal
 
-    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+    async def put_alias(
+        self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int
+    ) -> None:
         if not targets:
             await self._postgres.write("alias_delete", workflow_id=workflow_id, alias=alias)
             return
         # Versions are never deleted, so one that exists now still exists when the alias is written.
         versions = sorted({target.version for target in targets})
-        [(count,)] = await self._postgres.rows("workflow_version_count", workflow_id=workflow_id, versions=versions)
+        [(count,)] = await self._postgres.rows(
+            "workflow_version_count", workflow_id=workflow_id, versions=versions
+        )
         if count != len(versions):
             raise no_versions(workflow_id, versions)
         await self._postgres.write(
-            "alias_put", workflow_id=workflow_id, alias=alias, targets=encoded_text(targets), now=now
+            "alias_put",
+            workflow_id=workflow_id,
+            alias=alias,
+            targets=encoded_text(targets),
+            now=now,
         )

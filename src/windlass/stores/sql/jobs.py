@@ -19,7 +19,14 @@ from windlass.ports.store.jobs import (
 )
 from windlass.stores.columns import ITERATION, NODE, job_of_row
 from windlass.stores.database import Database, Row
-from windlass.stores.rows import brief_of, events_of, indexes_in, job_query, jobs_of_rows, verdicts_of
+from windlass.stores.rows import (
+    brief_of,
+    events_of,
+    indexes_in,
+    job_query,
+    jobs_of_rows,
+    verdicts_of,
+)
 
 
 def nodes_of(rows: Iterable[Row]) -> list[NodeRow]:
@@ -61,7 +68,9 @@ class SqlJobs:
         return await self._database.read("node_get", nodes_of, job_id=job_id, node_id=node_id)
 
     async def node_page(self, job_id: str, first: int, limit: int) -> Sequence[NodeRow]:
-        return await self._database.read("node_page", nodes_of, job_id=job_id, first=first, stop=first + limit)
+        return await self._database.read(
+            "node_page", nodes_of, job_id=job_id, first=first, stop=first + limit
+        )
 
     async def node_briefs(self, job_id: str, numbers: Sequence[int]) -> Sequence[NodeBrief]:
         rows = await self._database.rows("node_briefs", job_id=job_id, numbers=list(numbers))
@@ -71,14 +80,20 @@ class SqlJobs:
         def convert(pages: Iterable[Row]) -> Sequence[Event]:
             return events_of(pages, after_seq, limit)
 
-        return await self._database.read("event_pages", convert, job_id=job_id, after=after_seq, limit=limit)
+        return await self._database.read(
+            "event_pages", convert, job_id=job_id, after=after_seq, limit=limit
+        )
 
     async def iterations(self, wanted: IterationFilter) -> Sequence[IterationRow]:
         rows = await self._database.rows("iteration_list", **structs.asdict(wanted))
         return [ITERATION.row(row) for row in rows]
 
-    async def iteration_counts(self, job_id: str, number: int, generation: int) -> Mapping[str, int]:
-        rows = await self._database.rows("iteration_counts", job_id=job_id, number=number, generation=generation)
+    async def iteration_counts(
+        self, job_id: str, number: int, generation: int
+    ) -> Mapping[str, int]:
+        rows = await self._database.rows(
+            "iteration_counts", job_id=job_id, number=number, generation=generation
+        )
         return {status: count for status, count in rows}  # noqa: C416
 
     async def unrecorded_iterations(self, wanted: IterationFilter, begun: int) -> Sequence[int]:
@@ -93,7 +108,9 @@ class SqlJobs:
         )
         return indexes_in(gaps, wanted.limit)
 
-    async def iteration_outputs(self, wanted: MergeOutputs, start: int, stop: int) -> Sequence[Raw | None]:
+    async def iteration_outputs(
+        self, wanted: MergeOutputs, start: int, stop: int
+    ) -> Sequence[Raw | None]:
         rows = await self._database.rows(
             "iteration_outputs",
             job_id=wanted.job_id,

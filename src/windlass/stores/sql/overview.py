@@ -23,7 +23,9 @@ class SqlOverview:
         self._database = database
 
     async def recent_jobs(self, workflow_ids: Sequence[str], each: int) -> Sequence[JobBrief]:
-        return await self._database.read("overview_recent_jobs", _briefs_of, workflow_ids=list(workflow_ids), each=each)
+        return await self._database.read(
+            "overview_recent_jobs", _briefs_of, workflow_ids=list(workflow_ids), each=each
+        )
 
     async def ended_jobs(
         self, workflow_id: str, version: int | None, limit: int, examined_max: int
@@ -38,20 +40,28 @@ class SqlOverview:
         )
 
     async def active_jobs(self, since: int, limit: int) -> Sequence[JobBrief]:
-        return await self._database.read("overview_active_jobs", _briefs_of, since=since, limit=limit)
+        return await self._database.read(
+            "overview_active_jobs", _briefs_of, since=since, limit=limit
+        )
 
     async def unfinished_count(self, limit: int) -> int:
         [(count,)] = await self._database.rows("overview_unfinished_count", limit=limit)
         return count
 
     async def node_spans(self, job_ids: Sequence[str], limit: int) -> Sequence[NodeSpan]:
-        return await self._database.read("overview_node_spans", _spans_of, job_ids=list(job_ids), limit=limit)
+        return await self._database.read(
+            "overview_node_spans", _spans_of, job_ids=list(job_ids), limit=limit
+        )
 
-    async def node_events(self, job_id: str, after_seq: int, limit: int, examined_max: int) -> NodeEvents:
+    async def node_events(
+        self, job_id: str, after_seq: int, limit: int, examined_max: int
+    ) -> NodeEvents:
         def convert(pages: Iterable[Row]) -> NodeEvents:
             return node_events_of(pages, after_seq, limit, examined_max)
 
-        return await self._database.read("event_pages", convert, job_id=job_id, after=after_seq, limit=examined_max)
+        return await self._database.read(
+            "event_pages", convert, job_id=job_id, after=after_seq, limit=examined_max
+        )
 
     async def collection_chunks(
         self, job_id: str, number: int, generation: int, first: int, last: int

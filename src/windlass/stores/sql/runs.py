@@ -36,7 +36,9 @@ class SqlRuns:
         self._database = database
 
     async def schedules(self, wanted: ScheduleFilter) -> Sequence[ScheduleRow]:
-        return await self._database.read("schedule_list", _schedules_of, after=wanted.after or "", limit=wanted.limit)
+        return await self._database.read(
+            "schedule_list", _schedules_of, after=wanted.after or "", limit=wanted.limit
+        )
 
     async def schedule(self, workflow_id: str) -> ScheduleRow:
         row = await self._database.first("schedule_get", workflow_id=workflow_id)
@@ -44,11 +46,17 @@ class SqlRuns:
             raise no_schedule(workflow_id)
         return SCHEDULE.row(row)
 
-    async def changed_schedules(self, since: int, limit: int, after: str = "") -> Sequence[ScheduleRow]:
-        return await self._database.read("schedule_list_changed", _schedules_of, since=since, after=after, limit=limit)
+    async def changed_schedules(
+        self, since: int, limit: int, after: str = ""
+    ) -> Sequence[ScheduleRow]:
+        return await self._database.read(
+            "schedule_list_changed", _schedules_of, since=since, after=after, limit=limit
+        )
 
     async def pause_schedule(self, workflow_id: str, *, paused: bool, now: int) -> ScheduleRow:
-        rows = await self._database.write("schedule_pause", workflow_id=workflow_id, paused=paused, now=now)
+        rows = await self._database.write(
+            "schedule_pause", workflow_id=workflow_id, paused=paused, now=now
+        )
         if not rows:
             raise no_schedule(workflow_id)
         return SCHEDULE.row(rows[0])
@@ -74,16 +82,24 @@ class SqlRuns:
         return await self._database.read("run_unfinished", _runs_of, shard=shard)
 
     async def events(self, run_id: RunId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        rows = await self._database.rows("run_event_pages", run_id=run_id, after=after_seq, limit=limit)
+        rows = await self._database.rows(
+            "run_event_pages", run_id=run_id, after=after_seq, limit=limit
+        )
         return events_of(rows, after_seq, limit)
 
-    async def schedule_events(self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000) -> Sequence[Event]:
-        rows = await self._database.rows("schedule_event_pages", workflow_id=workflow_id, after=after_seq, limit=limit)
+    async def schedule_events(
+        self, workflow_id: WorkflowId, after_seq: int = 0, limit: int = 1000
+    ) -> Sequence[Event]:
+        rows = await self._database.rows(
+            "schedule_event_pages", workflow_id=workflow_id, after=after_seq, limit=limit
+        )
         return events_of(rows, after_seq, limit)
 
     async def last_successes(self, workflow_ids: Sequence[str]) -> Mapping[str, bool]:
         rows = await self._database.rows("run_last_successes", workflow_ids=list(workflow_ids))
-        return {workflow_id: bool(succeeded) for workflow_id, succeeded in rows if succeeded is not None}
+        return {
+            workflow_id: bool(succeeded) for workflow_id, succeeded in rows if succeeded is not None
+        }
 
     async def counts(self) -> Mapping[tuple[str, str], int]:
         rows = await self._database.rows("run_counts")

@@ -27,16 +27,22 @@ class SqlWorkflows:
         if version is None:
             row = await self._database.first("workflow_live", workflow_id=workflow_id)
         else:
-            row = await self._database.first("workflow_version", workflow_id=workflow_id, version=version)
+            row = await self._database.first(
+                "workflow_version", workflow_id=workflow_id, version=version
+            )
         if row is None:
             raise no_workflow(workflow_id, version)
         return WORKFLOW.row(row)
 
     async def list(self, wanted: WorkflowFilter) -> Sequence[StoredWorkflow]:
-        return await self._database.read("workflow_list", workflows_of, after=wanted.after or "", limit=wanted.limit)
+        return await self._database.read(
+            "workflow_list", workflows_of, after=wanted.after or "", limit=wanted.limit
+        )
 
     async def versions(self, workflow_id: str) -> Sequence[StoredWorkflow]:
-        found = await self._database.read("workflow_versions", workflows_of, workflow_id=workflow_id)
+        found = await self._database.read(
+            "workflow_versions", workflows_of, workflow_id=workflow_id
+        )
         if not found:
             raise no_workflow(workflow_id)
         return found

@@ -23,9 +23,13 @@ class BulkStatement:
             raise ValueError(f"statement has no row of placeholders: {sql}")
         row, width = found[0].replace(" ", ""), found[0].count("?")
         head, tail = sql[: found.start()], sql[found.end() :]
-        self._statements = [(size * width, f"{head}{','.join([row] * size)}{tail}") for size in SIZES]
+        self._statements = [
+            (size * width, f"{head}{','.join([row] * size)}{tail}") for size in SIZES
+        ]
 
-    def __call__(self, execute: Callable[[str, Sequence[Any]], object], values: Sequence[Any]) -> None:
+    def __call__(
+        self, execute: Callable[[str, Sequence[Any]], object], values: Sequence[Any]
+    ) -> None:
         """Execute with rows given as one flat sequence of values."""
         if not values:
             return

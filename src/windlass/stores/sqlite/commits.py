@@ -9,7 +9,15 @@ from msgspec import Struct
 from windlass.core.changes import Changes
 from windlass.core.errors import StaleLease
 from windlass.core.report_verdict import ReportVerdict
-from windlass.stores.columns import CALL_OUTPUT, CHUNK, EVENT_PAGE, ITERATION, NODE, Columns, job_change_values
+from windlass.stores.columns import (
+    CALL_OUTPUT,
+    CHUNK,
+    EVENT_PAGE,
+    ITERATION,
+    NODE,
+    Columns,
+    job_change_values,
+)
 from windlass.stores.rows import event_pages
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
@@ -43,7 +51,10 @@ class SqliteCommits:
             (self._put_call_outputs, _values(CALL_OUTPUT, changes.call_outputs)),
             (self._put_chunks, _values(CHUNK, changes.chunks)),
             (self._insert_events, _values(EVENT_PAGE, event_pages(changes))),
-            (self._update_jobs, [value for change in changes.jobs.items() for value in job_change_values(*change)]),
+            (
+                self._update_jobs,
+                [value for change in changes.jobs.items() for value in job_change_values(*change)],
+            ),
         )
         requests = list(changes.requests)
         verdicts = _ids_by_verdict(changes)
@@ -52,7 +63,9 @@ class SqliteCommits:
         def store(connection: Connection) -> None:
             row = connection.execute(self._lease_sql, (shard,)).fetchone()
             if row is None or row[0] != epoch:
-                raise StaleLease(f"shard {shard} has a new owner: epoch {row and row[0]}, not {epoch}")
+                raise StaleLease(
+                    f"shard {shard} has a new owner: epoch {row and row[0]}, not {epoch}"
+                )
             if store_runs is not None:
                 store_runs(connection)
             for statement, values in statements:
@@ -63,7 +76,9 @@ class SqliteCommits:
                 if verdict is ReportVerdict.UNKNOWN:
                     self._database.execute(connection, "result_refuse", ids=ids)
                 else:
-                    self._database.execute(connection, "result_apply", verdict=verdict.value, ids=ids)
+                    self._database.execute(
+                        connection, "result_apply", verdict=verdict.value, ids=ids
+                    )
 
         count = sum([len(values) for _, values in statements])
         is_small = store_runs is None and count <= SMALL_VALUES

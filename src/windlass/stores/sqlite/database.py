@@ -64,7 +64,9 @@ class SqliteStatements:
         found = self._queries[query]
         return connection.execute(found.sql, _bound(found, values))
 
-    def execute_first(self, connection: Connection, query: str, /, **values: object) -> tuple[Any, ...] | None:
+    def execute_first(
+        self, connection: Connection, query: str, /, **values: object
+    ) -> tuple[Any, ...] | None:
         """Run a query on a connection and return its first row, if there is one."""
         return self.execute(connection, query, **values).fetchone()
 
@@ -79,7 +81,9 @@ class SqliteStatements:
         return await self.writer.write(operation)
 
     async def write(self, query: str, /, **values: object) -> Sequence[Row]:
-        return await self.transact(lambda connection: list(self.execute(connection, query, **values)))
+        return await self.transact(
+            lambda connection: list(self.execute(connection, query, **values))
+        )
 
     async def rows(self, query: str, /, **values: object) -> Sequence[Row]:
         return await self.read(query, list, **values)
@@ -87,12 +91,18 @@ class SqliteStatements:
     async def first(self, query: str, /, **values: object) -> Row | None:
         return await self.query(lambda connection: self.execute_first(connection, query, **values))
 
-    async def read(self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object) -> T:
-        return await self.query(lambda connection: convert(self.execute(connection, query, **values)))
+    async def read(
+        self, query: str, convert: Callable[[Iterable[Row]], T], /, **values: object
+    ) -> T:
+        return await self.query(
+            lambda connection: convert(self.execute(connection, query, **values))
+        )
 
     async def query(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that only reads, on a reader's thread. StoreUnavailable."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._with_reader, operation)
+        return await asyncio.get_running_loop().run_in_executor(
+            self._readers, self._with_reader, operation
+        )
 
     def _with_reader(self, operation: Callable[[Connection], T]) -> T:
         try:
@@ -103,11 +113,15 @@ class SqliteStatements:
             return operation(connection)
         except apsw.SQLError as error:
             hint = "if an older version created it, run `windlass db migrate`"
-            raise StoreUnavailable(f"cannot read the database {self._path}: {error}; {hint}") from error
+            raise StoreUnavailable(
+                f"cannot read the database {self._path}: {error}; {hint}"
+            ) from error
         except apsw.Error as error:
             raise StoreUnavailable(f"cannot read the database {self._path}: {error}") from error
 
 
 def _bound(query: Query, values: dict[str, object]) -> list[object]:
     """Return the values of a query's parameters; lists as JSON arrays."""
-    return [encoded_text(value) if isinstance(value, list) else value for value in query.values(values)]
+    return [
+        encoded_text(value) if isinstance(value, list) else value for value in query.values(values)
+    ]

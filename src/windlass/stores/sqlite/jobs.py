@@ -43,7 +43,9 @@ class SqliteJobs(SqlJobs):
         return await self._submits.submit(jobs)
 
     async def pending(self, shard: int, created_before: int, limit: int) -> Sequence[str]:
-        return await self._sqlite.read("job_pending", ids_of, shard=shard, created_before=created_before, limit=limit)
+        return await self._sqlite.read(
+            "job_pending", ids_of, shard=shard, created_before=created_before, limit=limit
+        )
 
     async def restore(self, job_id: str) -> JobSnapshot:
         return await self._restored(job_id, with_loops=True)
@@ -82,7 +84,9 @@ class SqliteJobs(SqlJobs):
         in_flight = None if newest_page is None else newest_page[0]
         return JobSnapshot(job_of_row(row), nodes, loops, in_flight_of(in_flight))
 
-    def _read_loop(self, connection: Connection, job_id: str, number: int, generation: int) -> LoopRows:
+    def _read_loop(
+        self, connection: Connection, job_id: str, number: int, generation: int
+    ) -> LoopRows:
         key = {"job_id": job_id, "number": number, "generation": generation}
         chunks = list(self._sqlite.execute(connection, "chunk_list", **key))
         rows = self._sqlite.execute(connection, "iteration_restore", **key)
@@ -109,7 +113,9 @@ class SqliteJobs(SqlJobs):
 
     async def prune(self, finished_before: int, limit: int) -> Sequence[str]:
         def delete(connection: Connection) -> Sequence[str]:
-            ended = self._sqlite.execute(connection, "job_ended", finished_before=finished_before, limit=limit)
+            ended = self._sqlite.execute(
+                connection, "job_ended", finished_before=finished_before, limit=limit
+            )
             job_ids = ids_of(ended)
             if job_ids:
                 for query in DELETES:

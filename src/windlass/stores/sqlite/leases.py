@@ -15,7 +15,9 @@ class SqliteLeases:
         self._database = database
 
     async def take(self, shard: int, owner: str) -> Lease:
-        return await self._database.transact(lambda connection: self._put(connection, shard, owner, None))
+        return await self._database.transact(
+            lambda connection: self._put(connection, shard, owner, None)
+        )
 
     async def claim(self, shard: int, owner: str, ttl_seconds: float) -> Lease | None:
         now = self._database.now()
@@ -39,7 +41,12 @@ class SqliteLeases:
             self._database.execute(connection, "engine_delete_expired", now=now)
             for shard, epoch in leases.items():
                 self._database.execute(
-                    connection, "lease_renew", shard=shard, epoch=epoch, owner=owner, expires_at=expires_at
+                    connection,
+                    "lease_renew",
+                    shard=shard,
+                    epoch=epoch,
+                    owner=owner,
+                    expires_at=expires_at,
                 )
             return self._ownership(connection, now)
 
@@ -61,7 +68,9 @@ class SqliteLeases:
 
     def _put(self, connection: Connection, shard: int, owner: str, expires_at: int | None) -> Lease:
         before = self._database.execute_first(connection, "lease_get", shard=shard)
-        taken = self._database.execute_first(connection, "lease_put", shard=shard, owner=owner, expires_at=expires_at)
+        taken = self._database.execute_first(
+            connection, "lease_put", shard=shard, owner=owner, expires_at=expires_at
+        )
         assert taken is not None
         return Lease(taken[0], abandoned=before is not None and before[1] is not None)
 

@@ -51,7 +51,9 @@ class SqliteRuns(SqlRuns):
 
     def remove_schedule(self, connection: Connection, workflow_id: str, now: int) -> None:
         """Remove the schedule of a deleted workflow."""
-        self._sqlite.execute(connection, "schedule_remove", workflow_id=workflow_id, version=None, now=now)
+        self._sqlite.execute(
+            connection, "schedule_remove", workflow_id=workflow_id, version=None, now=now
+        )
 
     def prepare(self, changes: RunChanges | None) -> Callable[[Connection], None] | None:
         """Return the operation that stores the changes of a commit to runs; None when there are none."""
@@ -62,8 +64,12 @@ class SqliteRuns(SqlRuns):
         for run_id, row in changes.runs.items():
             target = new if run_id in changes.inserted else known
             target.extend(RUN.values(row))
-        events = [value for page in run_event_pages(changes) for value in RUN_EVENT_PAGE.values(page)]
-        marks = [value for mark in changes.schedules.values() for value in SCHEDULE_MARK.values(mark)]
+        events = [
+            value for page in run_event_pages(changes) for value in RUN_EVENT_PAGE.values(page)
+        ]
+        marks = [
+            value for mark in changes.schedules.values() for value in SCHEDULE_MARK.values(mark)
+        ]
         deliveries = [value for row in changes.deliveries for value in DELIVERY.values(row)]
         jobs = [value for job in changes.jobs for value in JOB_SPEC.values(job)]
         withdrawn = list(changes.withdrawn)

@@ -25,7 +25,9 @@ from windlass.stores.sqlite.writer import SqliteWriter
 class SqliteStore:
     """The Store contract on one SQLite file."""
 
-    def __init__(self, database: SqliteStatements, connection: Connection | None, cache: WorkflowCache) -> None:
+    def __init__(
+        self, database: SqliteStatements, connection: Connection | None, cache: WorkflowCache
+    ) -> None:
         self._database = database
         # The writer's connection.
         self._connection = connection
@@ -38,7 +40,9 @@ class SqliteStore:
         self._commits = SqliteCommits(database, self.runs)
 
     @classmethod
-    async def open(cls, path: str, clock: Clock, *, synchronous: str = "full", alone: bool = False) -> "SqliteStore":
+    async def open(
+        cls, path: str, clock: Clock, *, synchronous: str = "full", alone: bool = False
+    ) -> "SqliteStore":
         """Open for writing; creates the file and migrates its schema. StoreUnavailable.
 
         A store that is `alone`, the only one that writes to the file, caches the newest versions of workflows.
@@ -57,8 +61,12 @@ class SqliteStore:
     async def open_reader(cls, path: str) -> "SqliteStore":
         """Open for reading only. StoreUnavailable when there is no file."""
         if not await asyncio.to_thread(Path(path).exists):
-            raise StoreUnavailable(f"no database at {path}; run a workflow here first, or name another file")
-        return cls(SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(enabled=False))
+            raise StoreUnavailable(
+                f"no database at {path}; run a workflow here first, or name another file"
+            )
+        return cls(
+            SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(enabled=False)
+        )
 
     def commit(self, shard: int, epoch: int, changes: Changes) -> "asyncio.Future[None]":
         return self._commits.commit(shard, epoch, changes)

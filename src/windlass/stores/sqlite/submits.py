@@ -19,7 +19,9 @@ class Submits:
     async def submit(self, jobs: Sequence[JobSpec]) -> Sequence[SubmitResult]:
         """Store jobs in one transaction and return a result for each, in order."""
         # Nothing is refused, so there is nothing to undo.
-        return await self._database.writer.write(lambda connection: self._insert(connection, jobs), undo=False)
+        return await self._database.writer.write(
+            lambda connection: self._insert(connection, jobs), undo=False
+        )
 
     def _insert(self, connection: Connection, jobs: Sequence[JobSpec]) -> list[SubmitResult]:
         results: list[SubmitResult] = []

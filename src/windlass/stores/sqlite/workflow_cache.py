@@ -21,7 +21,11 @@ class WorkflowCache:
 
     def put(self, workflow: StoredWorkflow, changes: int) -> None:
         """Cache a version, unless there were changes since `changes` was read."""
-        if not self._is_enabled or changes != self.changes or len(workflow.definition) > DEFINITION_BYTES_MAX:
+        if (
+            not self._is_enabled
+            or changes != self.changes
+            or len(workflow.definition) > DEFINITION_BYTES_MAX
+        ):
             return
         if len(self._workflows) >= WORKFLOWS_MAX:
             self._workflows.clear()

@@ -41,7 +41,9 @@ class SqliteWorkflows(SqlWorkflows):
 
     async def put(self, workflow_id: str, definition: Raw, digest: str, now: int) -> StoredWorkflow:
         def put(connection: Connection) -> StoredWorkflow:
-            newest = self._sqlite.execute_first(connection, "workflow_newest", workflow_id=workflow_id)
+            newest = self._sqlite.execute_first(
+                connection, "workflow_newest", workflow_id=workflow_id
+            )
             version = 1
             if newest is not None:
                 *row, is_deleted = newest
@@ -49,7 +51,9 @@ class SqliteWorkflows(SqlWorkflows):
                 if found.digest == digest and not is_deleted:
                     return found
                 version = found.version + 1
-            stored = StoredWorkflow(workflow_id, version, definition, digest, created_at=now, is_new=True)
+            stored = StoredWorkflow(
+                workflow_id, version, definition, digest, created_at=now, is_new=True
+            )
             values = dict(zip(WORKFLOW.names, WORKFLOW.values(stored), strict=True))
             self._sqlite.execute(connection, "workflow_insert", **values)
             self._runs.deploy(connection, stored)
@@ -59,13 +63,17 @@ class SqliteWorkflows(SqlWorkflows):
 
     async def delete(self, workflow_id: str, now: int, *, force: bool) -> None:
         def delete(connection: Connection) -> None:
-            row = self._sqlite.execute_first(connection, "workflow_unfinished_count", workflow_id=workflow_id)
+            row = self._sqlite.execute_first(
+                connection, "workflow_unfinished_count", workflow_id=workflow_id
+            )
             assert row is not None
             if row[0] and not force:
                 raise RequestRefused(
                     f"workflow {workflow_id} has unfinished jobs: {row[0]}; wait for them, cancel them, or use force"
                 )
-            deleted = self._sqlite.execute_first(connection, "workflow_delete", workflow_id=workflow_id, now=now)
+            deleted = self._sqlite.execute_first(
+                connection, "workflow_delete", workflow_id=workflow_id, now=now
+            )
             if deleted is None:
                 raise no_workflow(workflow_id)
             self._runs.remove_schedule(connection, workflow_id, now)
@@ -78,10 +86,14 @@ class SqliteWorkflows(SqlWorkflows):
         # A canceled caller does not stop the change, and its end must still clear the cache.
         return await asyncio.shield(changed)
 
-    async def put_alias(self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int) -> None:
+    async def put_alias(
+        self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int
+    ) -> None:
         def put(connection: Connection) -> None:
             if not targets:
-                self._sqlite.execute(connection, "alias_delete", workflow_id=workflow_id, alias=alias)
+                self._sqlite.execute(
+                    connection, "alias_delete", workflow_id=workflow_id, alias=alias
+                )
                 return
             versions = sorted({target.version for target in targets})
             found = self._sqlite.execute_first(

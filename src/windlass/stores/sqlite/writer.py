@@ -38,7 +38,9 @@ class SqliteWriter:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="windlass-sqlite-writer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="windlass-sqlite-writer", daemon=True
+        )
         self._loop = asyncio.get_running_loop()
         self._closed = False
         # Items of the thread that are not done. The loop may use the connection only while there are none.
@@ -50,7 +52,9 @@ class SqliteWriter:
         self._pages_before = self._pages_written()
         self._thread.start()
 
-    def write(self, operation: Operation, *, undo: bool = True, small: bool = False) -> "asyncio.Future[Any]":
+    def write(
+        self, operation: Operation, *, undo: bool = True, small: bool = False
+    ) -> "asyncio.Future[Any]":
         """Return a future of the operation's result, which is done once the result is durable.
 
         An operation that never raises after it has written needs no `undo`, which is two statements. One that is
@@ -59,7 +63,9 @@ class SqliteWriter:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed:
             future.set_exception(CommitUnknown("the store is closed"))
-        elif not (small and self._can_write_inline() and self._write_inline((operation, future, undo))):
+        elif not (
+            small and self._can_write_inline() and self._write_inline((operation, future, undo))
+        ):
             self._enqueue((operation, future, undo))
         return future
 
@@ -166,7 +172,10 @@ class SqliteWriter:
         try:
             self._connection.execute("pragma wal_checkpoint(passive)")
         except apsw.Error as error:
-            log.warning("checkpoint of the write-ahead log failed; the log grows until the next one: %s", error)
+            log.warning(
+                "checkpoint of the write-ahead log failed; the log grows until the next one: %s",
+                error,
+            )
         self._pages_before = self._pages_written()
 
 
