@@ -2,9 +2,8 @@
 
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import msgspec
 from msgspec import Raw
 
@@ -12,6 +11,9 @@ from windlass.core.errors import InputInvalid, Problem
 from windlass.spec.checks.schemas import MESSAGE_MAX, make_validator
 from windlass.spec.reading.findings import format_path
 from windlass.spec.reading.trees import depth_over, integer_over, is_array, is_object
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 INPUT_BYTES_MAX = 1 << 20
 INPUT_DEPTH_MAX = 64
@@ -22,7 +24,7 @@ _FLAT_TYPES = frozenset({str, float, bool, type(None)})
 
 
 @lru_cache(maxsize=VALIDATORS_KEPT)
-def _load_schema(schema: bytes) -> tuple[dict[str, Any], jsonschema_rs.Validator]:
+def _load_schema(schema: bytes) -> "tuple[dict[str, Any], jsonschema_rs.Validator]":
     decoded = msgspec.json.decode(schema, type=dict[str, Any])
     return decoded, make_validator(decoded)
 
@@ -47,7 +49,7 @@ def check_input(schema: Raw | None, value: object) -> Raw:
     return encoded
 
 
-def _problem(error: jsonschema_rs.ValidationError) -> Problem:
+def _problem(error: "jsonschema_rs.ValidationError") -> Problem:
     path = format_path(tuple(error.instance_path))
     return Problem(
         path=path, message=error.message[:MESSAGE_MAX], hint="see the workflow's `input`"

@@ -1,12 +1,14 @@
 """JSON Schemas of inputs: restrictions on schemas, and validators."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema_rs
 import msgspec
 
 from windlass.spec.reading.trees import depth_over, walk
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 SCHEMA_BYTES_MAX = 256 << 10
 SCHEMA_DEPTH_MAX = 32
@@ -15,8 +17,11 @@ MESSAGE_MAX = 300
 _REFERENCES = (("$ref",), ("$dynamicRef",), ("$id",))
 
 
-def make_validator(schema: Mapping[str, Any]) -> jsonschema_rs.Validator:
+def make_validator(schema: Mapping[str, Any]) -> "jsonschema_rs.Validator":
     """Return a validator without network access and with linear-time patterns. Raise ValueError for invalid schemas."""
+    # Takes 20 ms, and most workflows have no schema.
+    import jsonschema_rs
+
     return jsonschema_rs.validator_for(
         dict(schema),
         offline=True,
@@ -39,9 +44,12 @@ def find_schema_error(schema: Mapping[str, Any]) -> str | None:
     declared = schema.get("type", "object")
     if declared != "object":
         return f"the type of an input must be 'object': {declared!r}"[:MESSAGE_MAX]
+    # As above.
+    from jsonschema_rs import ReferencingError
+
     try:
         make_validator(schema)
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
+    except (ValueError, ReferencingError) as error:
         return str(error).split("\n")[0][:MESSAGE_MAX]
     return None
 
