@@ -29,6 +29,7 @@ KNOWN_SEEDS = {
     "nothing is published again after a restart": 9,
     "one call more than allowed": 3,
     "pending jobs are not started after a restart": 9,
+    "the broker does not deduplicate tasks": 22,
     "the timeout of a job never fires": 20,
     "the timeout of a loop is not set again": 22,
     "the maximum delay is ignored": 19,

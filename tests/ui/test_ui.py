@@ -10,9 +10,10 @@ from tests.ui.api_types import TOOLS, TYPES, UI, generated, ran
 BUILT = UI.parent / "src" / "windlass" / "_ui"
 BUNDLE_BYTES_MAX = 250_000
 SPECS = sorted(path.name for path in (UI / "browser").glob("*.spec.ts"))
-# Tests that measure time, and tests of every page in every theme and width, which take minutes.
+# Tests that measure time, for which all others have to wait.
 ALONE = {"large.spec.ts"}
-LONG = {"accessibility.spec.ts"}
+# Tests of every page in every theme and width, which take minutes.
+LONG = ALONE | {"accessibility.spec.ts"}
 
 
 def marks_of(spec: str) -> list[pytest.MarkDecorator]:
