@@ -121,9 +121,9 @@ class CheckedJob:
         )
         return job
 
-    def value(self, template: Template, **names: object) -> object:
-        """Return the value of a template by the recorded outputs. Raises TemplateFailed."""
-        return template.value(JobScope(self._job, template, names))
+    def value(self, template: Template, node: ReplayedNode, **names: object) -> object:
+        """Return the value of a template of a node by the recorded outputs. Raises TemplateFailed."""
+        return template.value(JobScope(self._job, template, self.number(node), names))
 
 
 def text_of(output: Raw | bytes | None) -> str:

@@ -73,7 +73,7 @@ def _check_job_row(replay: ReplayedJob, job: JobRecord) -> None:
     state = job.state
     if job.seq != replay.seq:
         replay.report("I2", f"the row says seq {job.seq}, the events say {replay.seq}")
-    for name in ("status", "round", "started_at", "completed_at"):
+    for name in ("status", "round", "started_at", "completed_at", "failures"):
         stored, expected = getattr(state, name), getattr(replay, name)
         if stored != expected:
             replay.report("I2", f"the row says {name} {stored}, the events say {expected}")

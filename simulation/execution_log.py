@@ -135,6 +135,8 @@ class ExecutionLog:
                 raise RetryableError("scripted temporary error")
             case workflow_drafts.LATER:
                 raise RetryableError("scripted retry_after", retry_after=0.7)
+            case workflow_drafts.LIMITED:
+                raise RetryableError("scripted rate limit", status=429, retry_after=0.4)
             case workflow_drafts.FATAL:
                 raise FatalError("scripted fatal error")
             case workflow_drafts.DIES:

@@ -40,6 +40,7 @@ _DUTIES = Duties(
     sweep_seconds=1.0,
     retention_days=7.0,
     worker_timeout_seconds=15.0,
+    worker_retention_seconds=300.0,
     worker_check_seconds=5.0,
     in_flight_check_seconds=30.0,
     run_heartbeat_seconds=10.0,

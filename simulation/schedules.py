@@ -3,27 +3,28 @@
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
+from simulation.checks.runs import Observations, RunChecks, ToldCall, room_violations
 from simulation.execution_log import ExecutionLog
 from simulation.faults import Fault, NoFaults, RandomFaults, SimulatedProcess, adopt_tasks
 from simulation.memory_sink import MemorySink
 from simulation.processes import EXPECTED, Environment, ProcessSupervisor, SystemConfig
 from simulation.simulator import collected_errors
-from windlass.core.errors import NotFound, RequestRefused
+from windlass.core.errors import FatalError, NotFound, RequestRefused
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
-from windlass.core.plan import NodePlan, Plan
+from windlass.core.plan import DEFAULT_QUEUE, NodePlan, Plan
 from windlass.core.runs.cron import Schedule, slots_between
 from windlass.core.runs.registry import BUSY
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.rules import RunRules
-from windlass.core.runs.states import RUN_FINAL, RUN_MOVES, RunState
+from windlass.core.runs.states import RUN_FINAL, RunState
 from windlass.core.submit_request import SubmitRequest
 from windlass.engine.engine import Engine
 from windlass.engine.shard import Shard
@@ -41,6 +42,15 @@ CALL_SECONDS_MAX = 5.0
 CHECK_SECONDS = 2.7
 MINUTE = 60_000_000
 UNFINISHED = ("pending", "running")
+# A queue that no worker takes tasks from.
+NOBODY = "nobody"
+# Last characters of the ids of calls that forbid their run: one in four.
+VETOES = tuple("01234567")
+# Those of calls that fail: one in eight.
+UNREACHABLE = tuple("89ab")
+# Characters of ids, by which the duration of a call is chosen: the second last one.
+ID_CHARACTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+CALL_SECONDS_STEP = 0.1
 
 
 class CrashesAtSlots(NoFaults):
@@ -107,7 +117,7 @@ class RunSimulation:
         self.plans: dict[tuple[str, int], Plan] = {}
         self.peaks: Counter[str] = Counter()
         self._live: Counter[str] = Counter()
-        self.executions: Counter[str] = Counter()
+        self.observed = Observations()
         self.crashes = CrashesAtSlots(self.random, self.clock, crash_rate, crash_seconds)
         self.faults = None if rates is None else RandomFaults(self.random, rates, 0.002)
         config = SystemConfig(
@@ -120,7 +130,7 @@ class RunSimulation:
             sink=MemorySink(),
             execution_log=ExecutionLog(self.store, self.clock),
             plans=self.plans,
-            handlers={"work": self._handler()},
+            handlers={"work": self._handler(), "webhook": self._receiver()},
         )
         self.supervisor = ProcessSupervisor(
             config, self.faults or self.crashes, self.random, environment
@@ -129,23 +139,61 @@ class RunSimulation:
 
     def _handler(self) -> Handler:
         @handler("work")
-        async def work(ctx: Context, name: str, seconds: float = 1.0, fails: bool = False) -> None:
-            """Wait, and count the handlers that run."""
+        async def work(
+            ctx: Context, name: str, seconds: float = 1.0, fails: bool = False, failures: int = 0
+        ) -> None:
+            """Wait, and count the handlers that run; the first `failures` executions of a job fail."""
             self._live[name] += 1
             self.peaks[name] = max(self.peaks[name], self._live[name])
-            self.executions[ctx.job_id] += 1
+            self.observed.executions[ctx.job_id] += 1
             try:
                 await asyncio.sleep(seconds)
             finally:
                 self._live[name] -= 1
-            if fails:
+            if fails or self.observed.executions[ctx.job_id] <= failures:
                 raise ValueError("requested failure")
 
         return declared(work)
 
-    async def deploy(self, workflow_id: str, rules: RunRules, version: int = 1) -> None:
+    def _receiver(self) -> Handler:
+        @handler("webhook")
+        async def webhook(
+            ctx: Context,
+            url: str,
+            type: str = "",
+            data: Any = None,
+            timeout: float = 1.0,
+            workflow_id: str | None = None,
+            timestamp: str | None = None,
+        ) -> dict[str, Any]:
+            """Answer a call for a run; the answer and its delay depend only on the call."""
+            run_id: str = data["run_id"]
+            # Long enough for other runs to end during some calls.
+            await asyncio.sleep(ID_CHARACTERS.index(ctx.job_id[-2]) * CALL_SECONDS_STEP)
+            told = ToldCall(type, data["outcome"], data["reason"])
+            self.observed.told.setdefault(run_id, []).append(told)
+            if ctx.job_id.endswith(UNREACHABLE):
+                raise FatalError("the receiver cannot be reached")
+            allow = not ctx.job_id.endswith(VETOES)
+            if type == "run.starting":
+                self.observed.answers.setdefault(run_id, []).append(allow)
+            return {"status": 200, "webhook_id": "x", "response": {"allow": allow}}
+
+        return declared(webhook)
+
+    async def deploy(
+        self,
+        workflow_id: str,
+        rules: RunRules,
+        version: int = 1,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        start_timeout_seconds: float | None = None,
+    ) -> None:
         """Deploy a workflow whose jobs are runs: one node that takes its params from the input."""
-        node = NodePlan("work", handler="work")
+        node = NodePlan(
+            "work", handler="work", queue=queue, start_timeout_seconds=start_timeout_seconds
+        )
         self.plans[workflow_id, version] = Plan(
             workflow_id, version, [node], {"work": 0}, [()], [()], array("l", [0]), runs=rules
         )  # fmt: skip
@@ -236,8 +284,7 @@ class RunSimulation:
         self.violations += errors.found
         rows = list(self.store.runs.all_runs())
         self.violations += [found.evidence for found in self.supervisor.found()]
-        for row in rows:
-            self.violations += self._violations_of(row)
+        self.violations += RunChecks(self.store, self.plans, self.observed).violations()
         return RunReport(
             violations=self.violations,
             runs=len(rows),
@@ -278,6 +325,7 @@ class RunSimulation:
                         and self.store.owner_epoch(shard.number) == shard.lease.epoch
                     ):
                         self._compare(shard)
+                        self.violations += room_violations(shard.runs.registry)
 
     def _compare(self, shard: Shard) -> None:
         ahead = shard.runs_ahead()
@@ -285,27 +333,8 @@ class RunSimulation:
         for run in shard.runs.registry.runs():
             if run.id in ahead or run.is_planned:
                 continue
-            row = run.row()
-            row.detail.heartbeats = stored[run.id].detail.heartbeats if run.id in stored else 0
-            if stored.get(run.id) != row:
+            if stored.get(run.id) != run.row():
                 self.violations.append(f"{run.id}: the memory differs from the row")
-
-    def _violations_of(self, row: RunRow) -> Iterable[str]:
-        """Check the transitions, the events and the job of a run."""
-        log = self.store.runs.log(row.workflow_id, row.run_id)
-        if [event.seq for event in log] != list(range(1, len(log) + 1)):
-            yield f"{row.run_id}: the sequence numbers of its events have gaps"
-        state = RunState.PRE_RUN
-        for one in row.detail.transitions:
-            if one.state not in RUN_MOVES[state]:
-                yield f"{row.run_id}: {state} became {one.state}"
-            state = one.state
-        if state is not row.state:
-            yield f"{row.run_id}: the row says {row.state}, its transitions {state}"
-        if row.job_id is not None and row.state is RunState.COMPLETED and not row.detail.is_skipped:
-            job = self.store.rows(row.job_id).job
-            if job.state.status != "completed":
-                yield f"{row.run_id} completed, but its job is {job.state.status}"
 
     def busy_max(self, workflow_id: str) -> int:
         """Return how many runs of a workflow were active at the same time at most, by their transitions."""
@@ -343,11 +372,14 @@ def missed_slots(simulation: RunSimulation, workflow_id: str) -> list[tuple[int,
 def check_slots(
     simulation: RunSimulation, workflow_id: str, schedule: Schedule, since: int, until: int
 ) -> list[str]:
-    """Check that every slot of a time range has exactly one run or one record that it was missed."""
+    """Check that every slot of a time range has exactly one run or one record that it was missed.
+
+    The planned run of the first missed slot is cancelled; the record has this slot as well.
+    """
     rows = {
         row.scheduled_at: row
         for row in simulation.store.runs.all_runs()
-        if row.workflow_id == workflow_id
+        if row.workflow_id == workflow_id and row.state is not RunState.CANCELLED
     }
     missed = missed_slots(simulation, workflow_id)
     wrong: list[str] = []

@@ -25,8 +25,8 @@ SINK = "table"
 ELEMENT = "item"
 
 # What one attempt of a scripted handler does.
-OK, NULL, ERROR, FLAKY, LATER, FATAL, SLOW, STUBBORN, DIES, KILLS = (
-    "ok", "null", "error", "flaky", "later", "fatal", "slow", "stubborn", "dies", "kills",
+OK, NULL, ERROR, FLAKY, LATER, LIMITED, FATAL, SLOW, STUBBORN, DIES, KILLS = (
+    "ok", "null", "error", "flaky", "later", "limited", "fatal", "slow", "stubborn", "dies", "kills",
 )  # fmt: skip
 
 
@@ -159,7 +159,7 @@ def _node(draft: NodeDraft) -> NodePlan:
 def _params(draft: NodeDraft) -> dict[str, Any]:
     params: dict[str, Any] = {
         "script": msgspec.to_builtins(draft.script),
-        "reads": {parent: f"{{{{ {parent}.output }}}}" for parent in draft.reads},
+        "reads": _reads(draft),
     }
     if draft.partial_reads:
         params["partial_reads"] = [
@@ -173,6 +173,13 @@ def _params(draft: NodeDraft) -> dict[str, Any]:
     if draft.calls is not None:
         params["query"] = {"page": 1, "size": 3}
     return params
+
+
+def _reads(draft: NodeDraft) -> object:
+    """Return templates for the outputs of other nodes; a fan-in that reads all its parents does so at once."""
+    if len(draft.reads) > 1 and sorted(draft.reads) == sorted(draft.parents):
+        return "{{ parents }}"
+    return {parent: f"{{{{ {parent}.output }}}}" for parent in draft.reads}
 
 
 def _sink(draft: NodeDraft) -> SinkPlan:

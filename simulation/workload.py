@@ -14,6 +14,7 @@ from simulation.workflow_drafts import (
     FLAKY,
     KILLS,
     LATER,
+    LIMITED,
     NULL,
     OK,
     SLOW,
@@ -26,6 +27,7 @@ from simulation.workflow_drafts import (
     polling,
 )
 from windlass.core.plan import (
+    FAIL_EXHAUSTED,
     Backoff,
     Collect,
     LoopPlan,
@@ -67,10 +69,47 @@ def random_plan(workflow_id: str, random: Random, large_bytes: int = 0) -> Plan:
     for name, parents in edges.items():
         drafts[name] = _draft(name, parents, random, profile, drafts)
     nodes = list(drafts.values())
+    # Without drawing from `random`, so that the other plans of known seeds stay as they are.
+    extra = Random(sum(random.getstate()[1][:4]))
+    if extra.random() < 0.4:
+        for draft in nodes:
+            _add_bounds(draft, extra)
     if random.random() < 0.7:
         nodes = _framed(nodes)
     timeout = random.choice([2.0, 8.0, 30.0]) if random.random() < 0.15 else None
     return compiled(workflow_id, nodes, fail_fast=random.random() < 0.5, timeout_seconds=timeout)
+
+
+def _add_bounds(draft: NodeDraft, random: Random) -> None:
+    """Add rate limits, bounds on the failures of a loop, and a rule for too many pages."""
+    replace = msgspec.structs.replace
+    if random.random() < 0.5:
+        limits = (LIMITED,) * random.randint(1, 4)
+        script = draft.script
+        draft.script = replace(
+            script,
+            actions=(*limits, *script.actions),
+            iteration_actions=tuple(
+                (*limits, *actions) if random.random() < 0.5 else actions
+                for actions in script.iteration_actions
+            ),
+        )
+        draft.on_error = replace(
+            draft.on_error, rate_limited_max_seconds=random.choice([0.0, 1.0, 60.0])
+        )
+    if draft.loop is not None and draft.loop.tolerant:
+        draft.loop = replace(
+            draft.loop,
+            failed_max=random.choice([None, 0, 1, 3]),
+            failure_rate_max=random.choice([None, 0.0, 0.4, 1.0]),
+        )
+        if random.random() < 0.3:
+            # Only some iterations run, and all of those fail.
+            draft.loop = replace(draft.loop, failed_max=None, failure_rate_max=None)
+            draft.when = "{{ index % 2 == 0 }}"
+            draft.script = replace(draft.script, iteration_actions=((FATAL,), (OK,)))
+    if draft.calls is not None and random.random() < 0.5:
+        draft.calls = replace(draft.calls, on_exhausted=FAIL_EXHAUSTED)
 
 
 def _framed(drafts: list[NodeDraft]) -> list[NodeDraft]:

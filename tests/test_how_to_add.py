@@ -28,6 +28,7 @@ from windlass.wire import JobView
 NOT_SHOWN = {
     "input": "shown as input_data, as in the request",
     "shard": "depends on the number of shards, which users do not see",
+    "ignored": "the events of the job show them",
     "shard_key": "decides about the shard only",
     "request_digest": "compares requests with the same key",
     "round": "counts retries for the rules; the events show them",

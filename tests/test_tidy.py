@@ -86,6 +86,8 @@ PARENTS = {
     "Exception",
     "Struct",
     "BaseModel",
+    # Values that templates read lazily.
+    "Mapping",
 }
 
 CORE_MAY_IMPORT = {

@@ -12,7 +12,9 @@ const QUEUES = (process.env.NODE_WORKER_QUEUES ?? "node").split(",").map((name) 
 const HOST = os.hostname().replace(/[^A-Za-z0-9_.-]/g, "-");
 const WORKER_ID = process.env.NODE_WORKER_ID ?? `node-${HOST}-${process.pid}`;
 const CONCURRENCY = Number(process.env.NODE_WORKER_CONCURRENCY ?? 4);
-const HEARTBEAT_SECONDS = Number(process.env.NODE_WORKER_HEARTBEAT_SECONDS ?? 5); // after 15 s without one the worker is lost
+const HEARTBEAT_SECONDS = Number(process.env.NODE_WORKER_HEARTBEAT_SECONDS ?? 5); // at most; the server may require more
+const HEARTBEATS_PER_TIMEOUT = 3;
+const INTERVAL_CHECK_MS = 500;
 const GRACE_SECONDS = Number(process.env.NODE_WORKER_GRACE_SECONDS ?? 20);
 const CLAIM_WAIT_SECONDS = 30;
 const CALL_SECONDS_MAX = 30;
@@ -68,16 +70,20 @@ const handlers = {
 /** The server rejected the request; repeating it does not help. */
 class Rejected extends Error {}
 
-async function post(path, body, { signal, seconds = CALL_SECONDS_MAX } = {}) {
+function post(path, body, options) {
+  return send("POST", path, { ...options, body });
+}
+
+async function send(method, path, { body, signal, seconds = CALL_SECONDS_MAX } = {}) {
   const limits = [AbortSignal.timeout(1000 * seconds), ...(signal ? [signal] : [])];
   const response = await fetch(`${SERVER}/api/v1${path}`, {
-    method: "POST",
+    method,
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),
     signal: AbortSignal.any(limits),
   });
   const text = await response.text();
-  if (response.ok) return JSON.parse(text);
+  if (response.ok) return text === "" ? null : JSON.parse(text);
   const message = `${path} returned ${response.status}: ${text.slice(0, 500)}`;
   const isRetryable = response.status >= 500 || response.status === 408 || response.status === 429;
   if (isRetryable) throw new Error(message);
@@ -108,6 +114,7 @@ const running = new Map(); // task id -> { stop, done }; a task stays here until
 const stopping = new AbortController(); // aborted at the first signal: no more claims
 const exiting = new AbortController(); // aborted at the end: no more heartbeats and retries
 let slotFreed = () => {};
+let heartbeatSeconds = HEARTBEAT_SECONDS;
 
 async function run(task, stop) {
   const began = performance.now();
@@ -184,17 +191,38 @@ async function claim() {
     }
     const options = { signal: stopping.signal, seconds: CLAIM_WAIT_SECONDS + CALL_SECONDS_MAX };
     const send = () => post("/tasks/claim", { ...request, max_tasks: free }, options);
-    const { tasks } = await retry("claiming", send, stopping.signal);
-    tasks.forEach(start);
+    const claimed = await retry("claiming", send, stopping.signal);
+    adaptHeartbeats(claimed.worker_timeout_seconds);
+    claimed.tasks.forEach(start);
+  }
+}
+
+/** Send heartbeats often enough for the timeout of the engines. */
+function adaptHeartbeats(workerTimeoutSeconds) {
+  const seconds = Math.min(HEARTBEAT_SECONDS, workerTimeoutSeconds / HEARTBEATS_PER_TIMEOUT);
+  if (seconds !== heartbeatSeconds) {
+    heartbeatSeconds = seconds;
+    log(`heartbeats every ${seconds} s: after ${workerTimeoutSeconds} s without one the worker is lost`);
+  }
+}
+
+/** Wait for the next heartbeat; an interval that becomes shorter meanwhile applies at once. */
+async function pauseHeartbeats() {
+  const began = performance.now();
+  for (;;) {
+    const remaining = began + 1000 * heartbeatSeconds - performance.now();
+    if (remaining <= 0) return;
+    await sleep(Math.min(remaining, INTERVAL_CHECK_MS), undefined, { signal: exiting.signal });
   }
 }
 
 async function sendHeartbeats() {
   while (!exiting.signal.aborted) {
-    await sleep(1000 * HEARTBEAT_SECONDS, undefined, { signal: exiting.signal });
+    await pauseHeartbeats();
     try {
-      const { stop } = await post("/tasks/heartbeat", { worker_id: WORKER_ID, task_ids: [...running.keys()] });
-      for (const taskId of stop) running.get(taskId)?.stop.abort(CANCELLED);
+      const answer = await post("/tasks/heartbeat", { worker_id: WORKER_ID, task_ids: [...running.keys()] });
+      adaptHeartbeats(answer.worker_timeout_seconds);
+      for (const taskId of answer.stop) running.get(taskId)?.stop.abort(CANCELLED);
     } catch (error) {
       log(`the heartbeat failed: ${error.cause?.code ?? error.message}`);
     }
@@ -206,6 +234,15 @@ async function finish() {
   for (const { stop } of running.values()) stop.abort(SHUTDOWN);
   await allDone(FINAL_REPORT_SECONDS);
   exiting.abort();
+}
+
+/** Leave the list of workers; otherwise this one would be listed as stale for a while. */
+async function deregister() {
+  try {
+    await send("DELETE", `/workers/${encodeURIComponent(WORKER_ID)}`, { seconds: FINAL_REPORT_SECONDS });
+  } catch (error) {
+    log(`the worker stays listed: ${error.cause?.code ?? error.message}`);
+  }
 }
 
 /** Wait for all running tasks, with a time limit. */
@@ -235,4 +272,5 @@ try {
 }
 await finish();
 await heartbeats;
+await deregister();
 log("stopped");

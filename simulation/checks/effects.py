@@ -1,5 +1,6 @@
 """The log of executions against the events: what ran, with which identity, with what input, and what was accepted."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
@@ -117,7 +118,7 @@ def _next_params(
     if rule.next_call is None:
         return params
     try:
-        return _merged(params, record.value(rule.next_call, **_names(record, node, answered)))
+        return _merged(params, record.value(rule.next_call, node, **_names(record, node, answered)))
     except TemplateFailed:
         # No call can follow this response.
         return None
@@ -130,10 +131,10 @@ def _names(record: CheckedJob, node: ReplayedNode, answered: Execution) -> dict[
 
 
 def _merged(base: Any, update: Any) -> Any:
-    if not isinstance(base, dict) or not isinstance(update, dict):
+    if not isinstance(base, Mapping) or not isinstance(update, Mapping):
         return update
-    merged = dict(cast("dict[str, Any]", base))
-    for key, value in cast("dict[str, Any]", update).items():
+    merged = dict(cast("Mapping[str, Any]", base))
+    for key, value in cast("Mapping[str, Any]", update).items():
         merged[key] = _merged(merged.get(key), value)
     return merged
 
@@ -146,7 +147,7 @@ def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -
     for call, attempt in enumerate(unit.answers, 1):
         executions = record.succeeded(node, unit.index, attempt)
         conditions = {
-            _holds(record, rule.condition, _names(record, node, execution))
+            _holds(record, node, rule.condition, _names(record, node, execution))
             for execution in executions
         }
         is_last = unit.is_answered and call == len(unit.answers)
@@ -164,9 +165,11 @@ def _check_answers(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit) -
             )
 
 
-def _holds(record: CheckedJob, condition: Template, names: dict[str, object]) -> bool | None:
+def _holds(
+    record: CheckedJob, node: ReplayedNode, condition: Template, names: dict[str, object]
+) -> bool | None:
     try:
-        return is_true(record.value(condition, **names))
+        return is_true(record.value(condition, node, **names))
     except TemplateFailed:
         return None
 

@@ -128,7 +128,7 @@ def _check_collection(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop
         # It reads nodes that may have changed since.
         return
     try:
-        expected = record.value(template)
+        expected = record.value(template, node)
     except TemplateFailed:
         return
     if expected != elements:
@@ -172,7 +172,7 @@ def _check_conditions(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop
             continue
         try:
             holds = is_true(
-                record.value(when, **record.iteration_names(node, node.generation, index))
+                record.value(when, node, **record.iteration_names(node, node.generation, index))
             )
         except TemplateFailed:
             continue
@@ -195,14 +195,22 @@ def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) ->
             "I10", f"the output of {node.plan.id} is {stored}, merged: {expected!r}"[:600]
         )
     succeeded, skipped = loop.count("completed"), loop.count("skipped")
+    counted = loop.total - skipped
     counts = {
         "total": loop.total,
         "succeeded": succeeded,
         "failed": loop.count("failed"),
-        "success_rate": succeeded / loop.total if loop.total else 1.0,
+        "success_rate": succeeded / counted if counted else 1.0,
     }
     if skipped:
         counts["skipped"] = skipped
+    exhausted = [
+        unit.index
+        for unit in loop.iterations.values()
+        if unit.state == "completed" and unit.is_exhausted
+    ]
+    if exhausted:
+        counts["exhausted"] = len(exhausted)
     if row.meta is None or msgspec.json.decode(row.meta) != counts:
         record.report(
             "I10", f"the meta of {node.plan.id} is {text_of(row.meta)}, counted: {counts}"

@@ -13,15 +13,15 @@ from windlass.core.states import NodeStatus
 from windlass.engine.job_table import rebuild
 from windlass.ports.store.jobs import JobSnapshot
 
-# What must be equal in memory and after a rebuild. `values` is a cache, `late` is deliberately not rebuilt, and
+# What must be equal in memory and after a rebuild. `values` is a cache, and
 # `filling` may name loops without work.
 _JOB_STATE = (
     "id", "spec", "state", "seq", "states", "outputs", "metas", "attempts", "in_flight", "last_attempts", "ready",
-    "unfinished", "generations",
+    "unfinished", "generations", "ignored", "first_seqs",
 )  # fmt: skip
 _LOOP_STATE = (
     "attempts_start", "begun", "in_flight_count", "completed", "deadline_at", "failed", "attempts", "generation",
-    "skipped", "states", "total",
+    "skipped", "states", "total", "window", "paused_until", "first_failure", "first_seqs", "exhausted",
 )  # fmt: skip
 
 
@@ -51,8 +51,8 @@ def check_window(job: Job) -> list[Violation]:
     found: list[Violation] = []
     for node, loop in job.loops.items():
         has_work = bool(loop.queued) or loop.begun < loop.total
-        if has_work and loop.in_flight_count < loop.plan.window and not _is_held_back(loop):
-            evidence = f"{loop.in_flight_count} of {loop.plan.window} in flight, {loop.begun} of {loop.total} begun"
+        if has_work and loop.in_flight_count < loop.window and not _is_held_back(loop):
+            evidence = f"{loop.in_flight_count} of {loop.window} in flight, {loop.begun} of {loop.total} begun"
             found.append(
                 Violation("I17", job.id, f"node {node} has free slots and work left: {evidence}")
             )
@@ -60,10 +60,20 @@ def check_window(job: Job) -> list[Violation]:
 
 
 def _is_held_back(loop: Loop) -> bool:
-    """Return whether a loop waits for a sequential iteration, or has too many waiting ones."""
+    """Return whether a loop waits for a server or a sequential iteration, or has too many waiting ones."""
+    if loop.paused_until is not None and _waits_until(loop, loop.paused_until):
+        return True
     if loop.plan.mode == "sequential" and any(index not in loop.queued for index in loop.attempts):
         return True
     return not loop.queued and len(loop.attempts) >= loop.plan.window + loop_state.WAITING_MAX
+
+
+def _waits_until(loop: Loop, until: int) -> bool:
+    """Return whether the timer of an iteration that ends a pause has not fired yet. It depends on no clock."""
+    return any(
+        (attempt.due_at or 0) >= until and index not in loop.queued
+        for index, attempt in loop.attempts.items()
+    )
 
 
 def _view(job: Job) -> dict[str, Any]:

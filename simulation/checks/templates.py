@@ -27,12 +27,12 @@ def _check_condition(record: CheckedJob, node: ReplayedNode) -> None:
     own, when = node.own, node.plan.when
     if when is None or own.state in UNFINISHED or is_per_iteration(node.plan, when):
         return
-    has_run = own.state == "completed" or own.first_seq is not None
+    has_run = own.state == "completed" or own.dispatched_at is not None
     was_skipped_by_it = own.state == "skipped" and "condition" in (own.skip_reason or "")
     if not has_run and not was_skipped_by_it:
         return
     try:
-        holds = is_true(record.value(when))
+        holds = is_true(record.value(when, node))
     except TemplateFailed:
         return
     if holds is was_skipped_by_it:
@@ -55,7 +55,7 @@ def _check_failure(record: CheckedJob, node: ReplayedNode, unit: ReplayedUnit, f
         templates = _templates(node.plan).get(field)
         # None for the error of an iteration that is also the error of its node.
         still_fails = templates is None or any(
-            _fails(record, template, names) for template in templates
+            _fails(record, node, template, names) for template in templates
         )
     if not still_fails:
         evidence = f"{record.name(node, unit.index)} failed with {field}, which can be rendered: {unit.error}"
@@ -87,16 +87,18 @@ def _call_rule_fails(
             "response": record.decoded(execution.output),
             "attempt": len(unit.answers) + 1,
         }
-        if _fails(record, rule.condition, known):
+        if _fails(record, node, rule.condition, known):
             return True
-        if rule.next_call is not None and _fails(record, rule.next_call, known):
+        if rule.next_call is not None and _fails(record, node, rule.next_call, known):
             return True
     return False
 
 
-def _fails(record: CheckedJob, template: Template, names: dict[str, object]) -> bool:
+def _fails(
+    record: CheckedJob, node: ReplayedNode, template: Template, names: dict[str, object]
+) -> bool:
     try:
-        record.value(template, **names)
+        record.value(template, node, **names)
     except TemplateFailed:
         return True
     return False

@@ -14,9 +14,11 @@ from simulation.mutants.jobs import JOB_MUTANTS
 from simulation.mutants.known_seeds import KNOWN_SEEDS
 from simulation.mutants.loops import LOOP_MUTANTS
 from simulation.mutants.mutant import Mutant
+from simulation.mutants.runs import RUN_MUTANTS
 from simulation.mutants.sharing import SHARING_MUTANTS
 
-MUTANTS = (*LOOP_MUTANTS, *SHARING_MUTANTS, *JOB_MUTANTS)
+MUTANTS = (*LOOP_MUTANTS, *SHARING_MUTANTS, *JOB_MUTANTS, *RUN_MUTANTS)
+RUN_SEEDS_MAX = 100
 SEEDS_MAX = 400
 # Seeds that are tried before the crash points, which quickly detect what seeds rarely reach.
 SEEDS_FIRST = 100
@@ -70,6 +72,9 @@ def _checks(mutant: Mutant) -> Iterator[Check]:
     from windlass.testing import virtual_time
 
     virtual_time.ROUNDS_MAX = ROUNDS_MAX
+    if mutant.is_of_runs:
+        yield from _run_seeds(mutant)
+        return
     known = KNOWN_SEEDS.get(mutant.name)
     if known is not None:
         yield from _seeds([known])
@@ -80,6 +85,14 @@ def _checks(mutant: Mutant) -> Iterator[Check]:
     yield from _page_crash_points()
     yield from _seeds(range(SEEDS_FIRST, SEEDS_MAX))
     yield from _other_crash_points()
+
+
+def _run_seeds(mutant: Mutant) -> Iterator[Check]:
+    from simulation.run_scenarios import run_runs_seed
+
+    known = KNOWN_SEEDS.get(mutant.name)
+    for seed in [*([] if known is None else [known]), *range(RUN_SEEDS_MAX)]:
+        yield f"runs, seed {seed}", lambda seed=seed: run_runs_seed(seed)
 
 
 def _seeds(seeds: Sequence[int]) -> Iterator[Check]:

@@ -52,14 +52,20 @@ JOB_MUTANTS = (
     in_core(
         "a dispatch is not stored",
         "turn",
-        "                job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)\n",
+        "                job.in_flight[node] = InFlightEntry(node, plan.id, self.now)\n",
         "                pass\n",
     ),
     in_core(
         "a retry does not link to the first attempt",
         "turn",
-        "                attempt.first_seq = seq\n            # The first dispatch",
-        "                pass\n            attempt.first_seq = seq\n            # The first dispatch",
+        "        if attempt.first_seq is None:\n            attempt.first_seq = seq\n",
+        "        if True:\n            attempt.first_seq = seq\n",
+    ),
+    in_core(
+        "a retried node does not link to its first attempt",
+        "dispatch",
+        "        attempt.first_seq = job.first_seqs[node] or None\n",
+        "",
     ),
     # Results and retries
     in_core(
@@ -77,14 +83,14 @@ JOB_MUTANTS = (
     in_core(
         "one attempt more than allowed",
         "retries",
-        "attempts_made >= rule.attempts_max",
-        "attempts_made > rule.attempts_max",
+        "attempts_made < rule.attempts_max",
+        "attempts_made <= rule.attempts_max",
     ),
     in_core(
         "one attempt less than allowed",
         "retries",
-        "attempts_made >= rule.attempts_max",
-        "attempts_made + 1 >= rule.attempts_max",
+        "attempts_made < rule.attempts_max",
+        "attempts_made + 1 < rule.attempts_max",
     ),
     in_core(
         "errors that are not retryable are retried",
@@ -97,8 +103,8 @@ JOB_MUTANTS = (
     in_core(
         "a lost process uses up attempts",
         "attempts",
-        "attempt.attempts_before += 1",
-        "attempt.attempts_before += 0",
+        "    attempt.attempts_before += 1\n    dispatch",
+        "    dispatch",
     ),
     in_core(
         "an attempt keeps the start of a lost worker",

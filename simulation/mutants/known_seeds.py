@@ -1,6 +1,11 @@
 """Seeds that detected a mutant before. They are tried first; an outdated one only costs a search."""
 
 KNOWN_SEEDS = {
+    "the failures of a loop are not bounded": 5,
+    "a loop may have one failure more than allowed": 87,
+    "a loop does not slow down": 45,
+    "a retry of a completed job leaves out failed iterations": 92,
+    "a retry of failed iterations runs the whole loop again": 227,
     "a cancellation is applied without effect": 22,
     "a failed iteration does not fail its loop": 4,
     "a failed job is reported as completed": 1,
@@ -29,7 +34,7 @@ KNOWN_SEEDS = {
     "nothing is published again after a restart": 9,
     "one call more than allowed": 3,
     "pending jobs are not started after a restart": 9,
-    "the broker does not deduplicate tasks": 22,
+    "the broker does not deduplicate tasks": 48,
     "the timeout of a job never fires": 20,
     "the timeout of a loop is not set again": 22,
     "the maximum delay is ignored": 19,
@@ -38,4 +43,7 @@ KNOWN_SEEDS = {
     "a merged output is added to a batch already taken": 3,
     "an attempt keeps the start of a lost worker": 104,
     "workers are not notified of a cancellation": 97,
+    "an action overrides a veto": 13,
+    "a run starts in the room of another without asking its hook": 77,
+    "a lost notification of a schedule is not repeated": 10,
 }

@@ -99,8 +99,8 @@ LOOP_MUTANTS = (
     in_core(
         "a failed iteration does not fail its loop",
         "loops",
-        "    if loop.plan.tolerant:\n        return\n    cancel",
-        "    if True:\n        return\n    cancel",
+        "    if loop.plan.tolerant:\n",
+        "    if True:\n",
     ),
     in_core(
         "iterations continue after their loop failed",
@@ -146,7 +146,62 @@ LOOP_MUTANTS = (
         "return self.completed + self.failed + self.skipped == self.total",
         "return self.completed + self.failed + self.skipped >= self.total - 1",
     ),
+    in_core(
+        "the failures of a loop are not bounded",
+        "loops",
+        "    bound = loop.exceeded_bound()\n",
+        "    bound = None\n",
+    ),
+    in_core(
+        "a loop may have one failure more than allowed",
+        "loop_state",
+        "self.failed > plan.failed_max",
+        "self.failed > plan.failed_max + 1",
+    ),
+    in_core(
+        "skipped iterations count as completed ones",
+        "loop_state",
+        "        counted = self.total - self.skipped\n        if plan",
+        "        counted = self.total\n        if plan",
+    ),
+    # Rate limits
+    in_core(
+        "rate-limited answers use up attempts",
+        "attempts",
+        "    attempt.rate_limits += 1\n    attempt.attempts_before += 1\n",
+        "    attempt.rate_limits += 1\n",
+    ),
+    in_core(
+        "rate-limited attempts are repeated without a bound",
+        "attempts",
+        "    if waited > round(rule.rate_limited_max_seconds * MICROSECONDS):\n",
+        "    if waited < 0:\n",
+    ),
+    in_core(
+        "a loop does not slow down",
+        "attempts",
+        "        loop.slow_down(turn.now, attempt.due_at)\n",
+        "",
+    ),
+    in_core(
+        "a rebuilt loop forgets that it was slowed down",
+        "restoration",
+        "    loop.paused_until = progress.paused_until\n",
+        "",
+    ),
     # Retries of jobs
+    in_core(
+        "a retry of a completed job leaves out failed iterations",
+        "completion",
+        "        return job.parked[node].failed\n",
+        "        return 0\n",
+    ),
+    in_core(
+        "a retry of failed iterations runs the whole loop again",
+        "completion",
+        "    if is_new_work and has_run:\n",
+        "    if (is_new_work or job.states[node] == NodeStatus.COMPLETED) and has_run:\n",
+    ),
     in_core(
         "a retry runs completed iterations again",
         "loop_transitions",
@@ -186,26 +241,56 @@ LOOP_MUTANTS = (
     in_core(
         "repeated work keeps its idempotency key",
         "completion",
-        "is_new_work and (attempt or node in job.parked)",
-        "is_new_work and node in job.parked",
+        "job.states[node] == NodeStatus.COMPLETED or attempt or node in job.parked",
+        "node in job.parked",
     ),
     # Pagination
     in_core(
         "one call more than allowed",
         "pagination",
-        "made < rule.calls_max",
-        "made <= rule.calls_max",
+        "page < rule.calls_max",
+        "page <= rule.calls_max",
+    ),
+    in_core(
+        "pages that are left do not fail a node",
+        "pagination",
+        "is_failed = attempt.is_exhausted and rule.on_exhausted == FAIL_EXHAUSTED",
+        "is_failed = False",
+    ),
+    in_core(
+        "iterations whose pages were cut are not counted",
+        "loops",
+        "loop.exhausted += attempt.is_exhausted",
+        "loop.exhausted += 0",
+    ),
+    in_core(
+        "the end of a page is about the next attempt",
+        "attempt_meta",
+        '"attempt_number": attempt.number,\n        "max_attempts": rule.calls_max,',
+        '"attempt_number": attempt.number + 1,\n        "max_attempts": rule.calls_max,',
+    ),
+    in_core(
+        "a merge forgets the end of the last page",
+        "pagination",
+        "attempt.page_meta, attempt.end_meta = worker_meta, end_meta",
+        "attempt.page_meta = attempt.end_meta = None",
+    ),
+    in_core(
+        "a retried iteration does not link to its first attempt",
+        "loops",
+        "attempt.first_seq = loop.first_seqs.pop(index, None)",
+        "loop.first_seqs.pop(index, None)",
     ),
     in_core(
         "the last page is missing",
         "pagination",
-        "    _store_part(turn, attempt, rule, made, part)\n    attempt.calls = made\n",
-        "    attempt.calls = made\n",
+        "        _store_part(turn, attempt, rule, part)\n",
+        "",
     ),
     in_core(
         "pages overwrite each other",
         "pagination",
-        "attempt.index, made, part)\n",
+        "attempt.index, attempt.calls, part)\n",
         "attempt.index, 1, part)\n",
     ),
     in_core(
@@ -217,7 +302,7 @@ LOOP_MUTANTS = (
     in_core(
         "a further call has the params of the first",
         "tasks",
-        "        params = _patched(params, attempt.patch)\n",
+        "        params, artifacts = _patched(params, artifacts, attempt.patch)\n",
         "        pass\n",
     ),
     in_core(
@@ -323,6 +408,12 @@ LOOP_MUTANTS = (
         "recovery",
         "    return list(missing_values)\n",
         "    return []\n",
+    ),
+    in_core(
+        "large values of params are lost",
+        "templates.template",
+        "        found.append(structs.replace(value, place=place))\n",
+        "",
     ),
     in_core(
         "large values are not loaded",

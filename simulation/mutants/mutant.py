@@ -14,6 +14,8 @@ class Mutant(Struct, frozen=True):
     replacement: str
     # Whether simulations with several engines are tried first.
     is_of_sharing: bool = False
+    # Whether only simulations of runs can detect it.
+    is_of_runs: bool = False
 
     def source(self) -> str:
         """Return the changed source of the module. Raises LookupError if the snippet does not occur once."""

@@ -100,8 +100,8 @@ SHARING_MUTANTS = tuple(
             in_engine(
                 "leases are not renewed",
                 "leases",
-                "renew(self._owner, epochs, self._lease_seconds)",
-                "renew(self._owner, {}, self._lease_seconds)",
+                "renew(self._engine, epochs, self._lease_seconds)",
+                "renew(self._engine, {}, self._lease_seconds)",
             ),
         ),
     )

@@ -29,6 +29,7 @@ _MOVES = {
     "node_completed": (frozenset({"running"}), "completed"),
     "node_retrying": (frozenset({"running"}), "waiting"),
     "retry_sequence_completed": (frozenset({"running"}), "waiting"),
+    "task_redelivered": (frozenset({"running"}), "dispatched"),
     "node_failed": (UNFINISHED, "failed"),
     "node_skipped": (frozenset({"pending"}), "skipped"),
     "node_cancelled": (UNFINISHED, "cancelled"),
@@ -42,7 +43,7 @@ _JOB_MOVES = {
     "job_retried": (frozenset({"completed", "failed", "cancelled"}), "running"),
 }
 # Events of a node, or of an iteration if they have an index.
-_OF_BOTH = frozenset({"worker_lost", "retry_sequence_completed"})
+_OF_BOTH = frozenset({"worker_lost", "task_redelivered", "retry_sequence_completed"})
 _OF_LOOPS = frozenset({"iterator_started", "iterator_completed"})
 # Events that may happen in any state and change nothing.
 _WITHOUT_EFFECT = frozenset({"result_ignored"})
@@ -77,6 +78,11 @@ class ReplayedJob:
     def violations(self) -> list[Violation]:
         """The violations found so far."""
         return self.findings.violations
+
+    @property
+    def failures(self) -> int:
+        """The failures that the job tolerates."""
+        return sum(map(_failures, self.nodes.values()))
 
     def report(self, invariant: str, evidence: str) -> None:
         """Add a violation."""
@@ -118,6 +124,7 @@ class ReplayedJob:
         elif event.type == "iterator_completed":
             loops.close(self.findings, node, event)
         elif event.type == "worker_lost":
+            attempts.check_link(self.findings, node.own, event)
             attempts.lose(self.findings, node.own, event)
         else:
             self._move(node, event)
@@ -134,14 +141,14 @@ class ReplayedJob:
         sources, target = _JOB_MOVES[event.type]
         if self.status not in sources:
             self.report("I1", f"{describe(event)} although the job is {self.status}")
-        self.status = target
+        before, self.status = self.status, target
         data = data_of(event)
         match event.type:
             case "job_started":
                 self._complete_start_nodes(event)
                 self.started_at = event.at
             case "job_retried":
-                self._reset(event, data)
+                self._reset(event, data, had_completed=before == "completed")
             case "job_completed" | "job_failed" | "job_cancelled":
                 self.completed_at = event.at
                 self.error = data.get("error")
@@ -149,7 +156,7 @@ class ReplayedJob:
             case _:
                 pass
 
-    def _reset(self, event: Event, data: dict[str, Any]) -> None:
+    def _reset(self, event: Event, data: dict[str, Any], *, had_completed: bool) -> None:
         self.round += 1
         self.completed_at = self.error = self._failed_by = None
         self.started_at = self.started_at or event.at
@@ -160,7 +167,8 @@ class ReplayedJob:
             )
         retried = set(data.get("nodes", ()))
         for node_id, node in self.nodes.items():
-            if _must_be_retried(node) and node_id not in retried:
+            has_failed = had_completed and data.get("from_node") is None and _failures(node) > 0
+            if (has_failed or _must_be_retried(node)) and node_id not in retried:
                 self.report("I1", f"{describe(event)} leaves {node_id} {node.own.state}")
         for node_id in sorted(retried):
             node = self.nodes[node_id]
@@ -172,6 +180,8 @@ class ReplayedJob:
         was_lost = event.type == "node_ready" and own.was_just_lost and own.state in OUT
         if not was_lost:
             self._check_source(node, event)
+        if event.type not in attempts.WITHOUT_LINK:
+            attempts.check_link(self.findings, own, event)
         _, own.state = _MOVES[event.type]
         if self._failed_by is not None and own.state not in ("failed", "cancelled"):
             self.report("I13", f"{describe(event)} although {self._failed_by} failed the job")
@@ -181,7 +191,6 @@ class ReplayedJob:
                 self._ready(own, event, before, was_lost=was_lost)
             case "node_dispatched":
                 attempts.dispatch(self.findings, node, own, event)
-                own.first_seq = own.first_seq or event.seq
             case "node_started":
                 attempts.start(self.findings, own, event)
             case "node_completed":
@@ -190,6 +199,8 @@ class ReplayedJob:
                 attempts.retry_or_request_next(self.findings, node, own, event)
             case "retry_sequence_completed":
                 attempts.end_pagination(self.findings, own, event)
+            case "task_redelivered":
+                attempts.check_attempt(self.findings, own, event)
             case "node_failed":
                 self._fail(node, event, before)
             case "node_skipped":
@@ -290,6 +301,9 @@ class ReplayedJob:
         not_completed = [name for name, node in ended.items() if not node.is_accepting]
         if not_completed:
             self.report("I13", f"{describe(event)} although {not_completed} did not complete")
+        failures, stated = self.failures, data_of(event).get("failures", 0)
+        if failures != stated:
+            self.report("I13", f"{describe(event)} with {stated} failures, there were {failures}")
 
     def _check_failure(self, event: Event) -> None:
         error: dict[str, Any] = self.error or {}
@@ -336,6 +350,15 @@ def _failed_hard(node: ReplayedNode) -> bool:
 
 def _is_upstream_failure(node: ReplayedNode) -> bool:
     return node.own.state == "failed" and node.own.error.get("type") == "upstream_failed"
+
+
+def _failures(node: ReplayedNode) -> int:
+    """Return how many failures of a node its job tolerates."""
+    if node.own.state == "failed" and not _is_upstream_failure(node):
+        return int(node.plan.allow_failure)
+    if node.own.state == "completed" and node.loop is not None:
+        return node.loop.count("failed")
+    return 0
 
 
 def _must_be_retried(node: ReplayedNode) -> bool:

@@ -26,6 +26,7 @@ MOVES = {
     "iteration_cancelled": (frozenset({"dispatched", "running", "waiting"}), "cancelled"),
     "retry_sequence_completed": (frozenset({"running"}), "waiting"),
     "worker_lost": (OUT, "dispatched"),
+    "task_redelivered": (frozenset({"running"}), "dispatched"),
 }
 # Errors of a loop itself: before it began, and while its outputs are merged.
 _BEFORE = frozenset({"template_failed", "collection_invalid"})
@@ -80,8 +81,7 @@ def apply(findings: Findings, node: ReplayedNode, event: Event) -> None:
         return
     unit = loop.iterations.get(index)
     if unit is None:
-        unit = loop.iterations[index] = ReplayedUnit(node.plan, index)
-        unit.attempt = unit.attempts_before = loop.attempts_before
+        unit = loop.iterations[index] = ReplayedUnit(node.plan, index, loop.attempts_before)
         if index != loop.begun:
             findings.report(
                 "I10", f"{describe(event)} begins iteration {index}, the next one is {loop.begun}"
@@ -96,6 +96,8 @@ def _move(
 ) -> None:
     was_lost = event.type == "iteration_dispatched" and unit.was_just_lost and unit.state in OUT
     _check_move(findings, loop, unit, event, was_lost=was_lost)
+    if event.type not in attempts.WITHOUT_LINK:
+        attempts.check_link(findings, unit, event)
     if event.type == "worker_lost":
         attempts.lose(findings, unit, event)
         return
@@ -108,17 +110,22 @@ def _move(
             _dispatch(findings, node, loop, unit, event)
         case "iteration_started":
             attempts.start(findings, unit, event)
-            unit.first_seq = unit.first_seq or event.seq
         case "iteration_retrying":
+            limits = unit.rate_limits
             attempts.retry_or_request_next(findings, node, unit, event)
+            if unit.rate_limits > limits:
+                _slow_down(loop, unit, event)
         case "retry_sequence_completed":
             attempts.end_pagination(findings, unit, event)
+        case "task_redelivered":
+            attempts.check_attempt(findings, unit, event)
         case "iteration_completed":
             if before == "waiting" and not unit.is_merging:
                 findings.report(
                     "I1", f"{describe(event)} while the iteration waits for its next attempt"
                 )
             attempts.complete(findings, unit, event)
+            loop.window = min(loop.window + 1, loop.plan.window)
         case "iteration_failed":
             attempts.fail(findings, node, unit, event)
             if not loop.plan.tolerant:
@@ -137,6 +144,8 @@ def _check_move(
     sources, _ = MOVES[event.type]
     if unit.state not in sources and not was_lost:
         findings.report("I1", f"{describe(event)} in state {unit.state}")
+    if loop.has_too_many_failures and event.type != "iteration_cancelled":
+        findings.report("I32", f"{describe(event)} after too many iterations failed")
     if loop.failed_by is not None and event.type != "iteration_cancelled":
         findings.report(
             "I13", f"{describe(event)} after iteration {loop.failed_by.index} failed the loop"
@@ -151,11 +160,22 @@ def _dispatch(
         # The first dispatch has no row of its own; it has the time of the loop's dispatch.
         unit.dispatched_at = node.own.dispatched_at
     out = loop.count(*OUT)
-    if out > loop.plan.window:
+    # Further pages and redeliveries of iterations that are in progress keep their place in the window.
+    is_in_progress = bool(unit.answers) or unit.losses > 0
+    allowed = loop.plan.window if is_in_progress else loop.window
+    if out > allowed:
         findings.report(
-            "I17",
-            f"{describe(event)} makes {out} iterations in flight, {loop.plan.window} are allowed",
+            "I17", f"{describe(event)} makes {out} iterations in flight, {allowed} are allowed"
         )
+    if not is_in_progress:
+        findings.check_due(event, loop.paused_until, "the end of the pause of its loop")
+
+
+def _slow_down(loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
+    """Pause a loop after a rate-limited answer, and halve its window once for each pause."""
+    if loop.paused_until is None or event.at >= loop.paused_until:
+        loop.window = max(1, loop.window // 2)
+    loop.paused_until = max(loop.paused_until or 0, unit.due_at or 0)
 
 
 def _check_order(findings: Findings, loop: ReplayedLoop, unit: ReplayedUnit, event: Event) -> None:
@@ -181,13 +201,16 @@ def close(findings: Findings, node: ReplayedNode, event: Event) -> None:
         )
         return
     succeeded = loop.count("completed")
+    counted = loop.total - loop.count("skipped")
     expected = {
         "total_iterations": loop.total,
         "successful": succeeded,
         "failed": loop.count("failed"),
         "skipped": loop.count("skipped"),
-        "success_rate": succeeded / loop.total if loop.total else 1.0,
+        "success_rate": succeeded / counted if counted else 1.0,
     }
+    if loop.has_too_many_failures:
+        findings.report("I32", f"{describe(event)} although too many iterations failed")
     if data != expected:
         findings.report("I10", f"{describe(event)} says {data}, counted: {expected}")
     loop.is_closed = True
@@ -218,6 +241,9 @@ def _check_failure(findings: Findings, node: ReplayedNode, event: Event) -> None
             findings.report(
                 "I13", f"{describe(event)} with {kind}, unlike iteration {loop.failed_by.index}"
             )
+    elif kind == "too_many_failures":
+        if not loop.has_too_many_failures:
+            findings.report("I32", f"{describe(event)} although its failures are within the bound")
     elif kind == "timeout" and loop.plan.timeout_seconds is not None:
         due_at = (node.own.dispatched_at or 0) + round(loop.plan.timeout_seconds * MICROSECONDS)
         findings.check_due(event, due_at, "the loop's timeout")
@@ -228,7 +254,10 @@ def _check_failure(findings: Findings, node: ReplayedNode, event: Event) -> None
 def reset(node: ReplayedNode, *, is_new: bool) -> None:
     """Apply an operator's retry: an incomplete loop runs what is missing, anything else runs from the start."""
     own = node.own
-    if own.state == "completed" or (is_new and (own.attempt > 0 or node.loop is not None)):
+    has_failed_iterations = node.loop is not None and node.loop.count("failed") > 0
+    if (own.state == "completed" and not has_failed_iterations) or (
+        is_new and (own.attempt > 0 or node.loop is not None)
+    ):
         node.generation += 1
         if node.loop is not None and node.loop.begun:
             # Iterations that began and were skipped count too.
@@ -239,6 +268,7 @@ def reset(node: ReplayedNode, *, is_new: bool) -> None:
     elif node.loop is not None:
         node.loop.failed_by = None
         node.loop.is_closed = False
+        node.loop.window, node.loop.paused_until = node.loop.plan.window, None
         for unit in node.loop.iterations.values():
             if unit.state in ("failed", "cancelled"):
                 unit.reset()

@@ -39,14 +39,18 @@ class Findings:
 class ReplayedUnit:
     """A node, or an iteration of one, as derived from its events."""
 
-    def __init__(self, plan: NodePlan, index: int | None = None) -> None:
+    def __init__(self, plan: NodePlan, index: int | None = None, attempts_before: int = 0) -> None:
         self.plan = plan
         self.index = index
         self.state = "pending"
-        self.attempt = 0
-        self.attempts_before = 0
-        self.losses = 0
+        self.attempt = self.attempts_before = attempts_before
+        # The number of the first attempt, and the event of the first start.
+        self.attempt_first = attempts_before + 1
         self.first_seq: int | None = None
+        self.losses = 0
+        # Rate-limited answers so far, and the time of the first one.
+        self.rate_limits = 0
+        self.rate_limited_at: int | None = None
         self.dispatched_at: int | None = None
         self.started_at: int | None = None
         self.completed_at: int | None = None
@@ -61,6 +65,8 @@ class ReplayedUnit:
         # Whether all pages were requested, and whether their outputs are being merged.
         self.is_answered = False
         self.is_merging = False
+        # Whether there were more pages than allowed.
+        self.is_exhausted = False
 
     @property
     def is_accepting(self) -> bool:
@@ -85,10 +91,11 @@ class ReplayedUnit:
         """Return to the initial state, keeping the attempt number."""
         self.state = "pending"
         self.attempts_before = self.attempt or self.attempts_before
-        self.losses = 0
-        self.first_seq = self.dispatched_at = self.started_at = self.due_at = self.worker_id = None
+        self.losses = self.rate_limits = 0
+        self.rate_limited_at = None
+        self.dispatched_at = self.started_at = self.due_at = self.worker_id = None
         self.completed_at = self.error = self.skip_reason = None
-        self.was_just_lost = self.is_merging = self.is_answered = False
+        self.was_just_lost = self.is_merging = self.is_answered = self.is_exhausted = False
         self.answers = []
 
 
@@ -105,11 +112,28 @@ class ReplayedLoop:
         self.iterations: dict[int, ReplayedUnit] = {}
         # The iteration whose failure fails the node.
         self.failed_by: ReplayedUnit | None = None
+        # Iterations in flight at most, and the instant before which nothing is dispatched: less after a rate limit.
+        self.window = plan.window
+        self.paused_until: int | None = None
         self.is_closed = False
 
     def count(self, *states: str) -> int:
         """Return how many iterations are in one of these states."""
         return sum(iteration.state in states for iteration in self.iterations.values())
+
+    @property
+    def has_too_many_failures(self) -> bool:
+        """Whether the failures exceed the bound of a tolerant loop, however the other iterations end."""
+        failed, counted = self.count("failed"), self.total - self.count("skipped")
+        plan = self.plan
+        if not plan.tolerant or not failed:
+            return False
+        if plan.failed_max is None and plan.failure_rate_max is None:
+            return failed == counted
+        is_over_count = plan.failed_max is not None and failed > plan.failed_max
+        return is_over_count or (
+            plan.failure_rate_max is not None and failed / counted > plan.failure_rate_max
+        )
 
     @property
     def is_over(self) -> bool:

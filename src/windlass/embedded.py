@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from windlass.core.errors import Problem
 from windlass.core.events import Event
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import Plan
@@ -19,6 +20,7 @@ from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
 from windlass.settings import Settings
 from windlass.spec import Definition, definition_json, digest
+from windlass.views.deployment_warnings import deployment_warnings
 
 EVENTS_PAGE = 1_000
 WATCH_SECONDS = 1.0
@@ -40,6 +42,12 @@ class Embedded:
     async def deploy(self, definition: Definition) -> StoredWorkflow:
         """Store a definition, as a new version if it differs from the newest one."""
         return await self.deploy_encoded(definition.workflow_id, definition_json(definition))
+
+    async def deployment_warnings(self, definition: Definition) -> list[Problem]:
+        """Return warnings about a definition that depend on what is deployed and on the time."""
+        return await deployment_warnings(
+            definition, self.store.workflows, self._plans.get, self._clock.now()
+        )
 
     async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
         """Store a checked definition that is already encoded, which takes a fraction of the memory."""

@@ -29,7 +29,7 @@ from windlass.ports.handler_declaration import collect
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
 from windlass.ports.store.workflows import StoredWorkflow
-from windlass.settings import Settings
+from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
 from windlass.sinks.file import FileSink
 from windlass.sinks.http import HttpSink
@@ -42,14 +42,8 @@ from windlass.stores.sqlite.store import SqliteStore
 SQLITE_SCHEME = "sqlite:///"
 # The first bytes of a file that is a SQLite database.
 SQLITE_MAGIC = b"SQLite format 3\0"
-POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 FILE_SCHEME = "file://"
 ARTIFACT_FOLDER = "artifacts"
-
-
-def is_shared(settings: Settings) -> bool:
-    """Return whether several processes can use the database at the same time."""
-    return settings.database_url.startswith(POSTGRES_SCHEMES)
 
 
 def sqlite_path(settings: Settings) -> str:

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
-from windlass.factory import (
-    POSTGRES_SCHEMES,
-    is_shared,
-    lock_database,
-    postgres_driver_missing,
-    sqlite_path,
-)
-from windlass.settings import Settings
+from windlass.factory import lock_database, postgres_driver_missing, sqlite_path
+from windlass.settings import POSTGRES_SCHEMES, Settings, is_shared
 from windlass.stores.migrator import migrate_file
 
 # The PostgreSQL driver is an extra.

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from windlass.clock import SystemClock
 from windlass.connections.named import Connections
-from windlass.core.errors import StoreUnavailable
+from windlass.core.errors import Problem, SettingsInvalid, StoreUnavailable
 from windlass.engine.config import Duties, Sharing
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
@@ -21,7 +21,6 @@ from windlass.factory import (
     build_handlers,
     build_sinks,
     compile_stored,
-    is_shared,
     lock_database,
     open_artifacts,
     open_broker,
@@ -33,10 +32,11 @@ from windlass.ports.broker import Broker
 from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
-from windlass.settings import Settings
+from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
+from windlass.settings_rules import require_consistent
 from windlass.spec import check_input
-from windlass.worker.heartbeat import Heartbeat
+from windlass.worker.heartbeat import Heartbeat, HeartbeatInterval
 from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
 
@@ -86,8 +86,9 @@ async def open_process(
     """Start the parts that `roles` names; stop them in reverse order.
 
     The worker serves `queues`, or those of the settings. With `only_new_jobs` the engine ignores unfinished jobs of
-    earlier processes.
+    earlier processes. SettingsInvalid if settings contradict each other.
     """
+    require_consistent(settings)
     _tune_interpreter()
     async with AsyncExitStack() as stack:
         if not is_shared(settings):
@@ -123,6 +124,7 @@ def engine_duties(settings: Settings) -> Duties:
         retention_days=engine.retention_days,
         worker_timeout_seconds=engine.worker_timeout_seconds,
         worker_check_seconds=engine.worker_check_seconds,
+        worker_retention_seconds=engine.worker_retention_seconds,
         in_flight_check_seconds=engine.in_flight_check_seconds,
         run_heartbeat_seconds=engine.run_heartbeat_seconds,
         run_heartbeats_missed_max=engine.run_heartbeats_missed_max or None,
@@ -141,6 +143,8 @@ async def _open_parts(
     clock = SystemClock()
     store = await open_store(settings, clock)
     stack.push_async_callback(store.close)
+    if is_shared(settings):
+        await _require_shard_count(settings, store)
     artifacts = open_artifacts(settings)
     stack.push_async_callback(artifacts.aclose)
     broker = await open_broker(settings, clock)
@@ -183,6 +187,19 @@ async def _open_parts(
     )
 
 
+async def _require_shard_count(settings: Settings, store: Store) -> None:
+    """Raise SettingsInvalid if another process has recorded another number of shards for this database."""
+    wanted = settings.engine.shards
+    recorded = await store.leases.record_shard_count(wanted)
+    if recorded != wanted:
+        problem = Problem(
+            path="engine.shards",
+            message=f"the database has {recorded} shards, not {wanted}; set engine.shards = {recorded}: "
+            "jobs on other shards would never start",
+        )
+        raise SettingsInvalid([problem])
+
+
 def _sharing(settings: Settings, roles: Roles) -> Sharing | None:
     if not is_shared(settings):
         return None
@@ -210,9 +227,10 @@ def _build_worker(
     limits = settings.worker
     heartbeat: Heartbeat | None = None
     if is_shared(settings):
-        heartbeat = Heartbeat(
-            lambda: open_broker(settings, process.clock), limits.heartbeat_seconds
+        interval = HeartbeatInterval(
+            limits.heartbeat_seconds, lambda: process.engine.worker_timeout_seconds
         )
+        heartbeat = Heartbeat(lambda: open_broker(settings, process.clock), interval)
     return Worker(
         process.broker,
         process.handlers,

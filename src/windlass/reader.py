@@ -8,10 +8,10 @@ from msgspec import Raw, Struct
 from windlass.clock import SystemClock
 from windlass.core.jobs import JobRecord
 from windlass.engine.plan_cache import Plans
-from windlass.factory import compile_stored, is_shared, open_artifacts, open_store, sqlite_path
+from windlass.factory import compile_stored, open_artifacts, open_store, sqlite_path
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.store import Store
-from windlass.settings import Settings
+from windlass.settings import Settings, is_shared
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.views.job_detail import node_views, output_values, result_data
 from windlass.views.outputs import OutputReader

@@ -11,9 +11,8 @@ from msgspec import Struct
 from windlass import __version__
 from windlass.connections.secrets import Secrets
 from windlass.embedded import Embedded
-from windlass.factory import is_shared
 from windlass.process import ALL_ROLES, Process, Roles, open_process
-from windlass.settings import Settings
+from windlass.settings import Settings, is_shared
 
 
 class Server(Struct, frozen=True):
@@ -47,7 +46,6 @@ async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGene
             version=__version__,
             allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
             artifact_bytes_max=settings.artifacts.bytes_max,
-            worker_timeout_seconds=settings.engine.worker_timeout_seconds,
             secrets=Secrets(settings.secrets),
         )
         yield Server(process, Embedded(process), create_app(state), state.closing)

@@ -16,6 +16,7 @@ SERVER_VARIABLE = "WINDLASS_SERVER"
 SERVER_KEY = "server.url"
 # A child process receives up to four outputs as params in one message, whose length is a 32-bit number.
 ARTIFACT_BYTES_LIMIT = 512 * 1024 * 1024
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 Count = Annotated[int, Meta(ge=1, le=100_000)]
 Seconds = Annotated[float, Meta(ge=0.01, le=86_400)]
@@ -69,6 +70,12 @@ class EngineSettings(Struct, frozen=True):
     worker_check_seconds: Annotated[
         Seconds, Meta(description="interval of the check for lost workers")
     ] = 1.0
+    worker_retention_seconds: Annotated[
+        Seconds,
+        Meta(
+            description="how long a worker without a heartbeat is listed as stale before it is forgotten"
+        ),
+    ] = 300.0
     in_flight_check_seconds: Annotated[
         Seconds,
         Meta(
@@ -366,6 +373,11 @@ class Settings(Struct, frozen=True):
         dict[str, str],
         Meta(description="a secret for signing webhooks, by the name that workflows use"),
     ] = {}
+
+
+def is_shared(settings: Settings) -> bool:
+    """Return whether several processes can use the database at the same time."""
+    return settings.database_url.startswith(POSTGRES_SCHEMES)
 
 
 class Declaration(Struct, frozen=True):

@@ -12,7 +12,7 @@ import httpx2
 import uvicorn
 from starlette.applications import Starlette
 
-from tests.defaults import OUTPUT_BYTES_MAX, WORKER_TIMEOUT_SECONDS, duties, worker_options
+from tests.defaults import OUTPUT_BYTES_MAX, duties, worker_options
 from windlass.api.app import create_app
 from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
@@ -71,7 +71,7 @@ class System:
         )
         self.state = ApiState(
             store, self.artifacts, self.broker, self.engine, self.clock, tuple(handlers), Random(chance), "0.0.0",
-            artifact_bytes_max=OUTPUT_BYTES_MAX, worker_timeout_seconds=WORKER_TIMEOUT_SECONDS,
+            artifact_bytes_max=OUTPUT_BYTES_MAX,
             **{"ui_folder": NO_UI, **settings},
         )  # fmt: skip
         self.app: Starlette = create_app(self.state)

@@ -21,7 +21,6 @@ def described_api() -> dict[str, Any]:
         chance=Random(1),
         version="0.0.0",
         artifact_bytes_max=1,
-        worker_timeout_seconds=1.0,
     )
     app = create_app(state)
     return openapi_document(app.routes, "0.0.0")

@@ -26,9 +26,24 @@ workflow_id: loop
 nodes:
   each:
     handler: fail
-    loop: {collection: [7, 8], element: item, mode: sequential, on_failure: continue}
+    loop: {collection: [7, 8], element: item, mode: sequential, on_failure: continue, max_failure_rate: 1}
     params: {message: "{{ 'm' * 600 }}", type: broken}
     retry: {on_error: {max_attempts: 2, initial_delay: 0.01, jitter: 0}}
+"""
+
+
+PAGES = """
+workflow_id: pages
+nodes:
+  fetch:
+    handler: echo
+    params: {page: 1}
+    retry:
+      on_success:
+        while: "{{ response.echoed_params.page < 3 }}"
+        next_call: {page: "{{ response.echoed_params.page + 1 }}"}
+        collect: collect
+        delay: 0.01
 """
 
 
@@ -201,6 +216,23 @@ async def test_the_meta_of_the_last_failure_announces_no_retry(system: System) -
     assert "backoff_seconds" not in last["meta"]["retry"]
     assert last["meta"]["error"]["failed_at"] == last["timestamp"]
     assert last["parent_event_id"] == of(found, "iteration_started")[0]["event_id"]
+
+
+async def test_the_end_of_every_page_has_its_execution_and_retry(system: System) -> None:
+    found = await events(system, PAGES)
+
+    pages = [*of(found, "node_retrying"), *of(found, "node_completed")]
+
+    for number, page in enumerate(pages, 1):
+        execution, retry = page["meta"]["execution"], page["meta"]["retry"]
+        assert execution["duration_seconds"] >= 0
+        assert execution["completed_at"] == page["timestamp"]
+        assert "error" not in page["meta"]
+        assert retry["attempt_number"] == page["data"]["attempt_number"] == number
+        assert (retry["page"], retry["will_retry"]) == (number, number < 3)
+    assert pages[0]["meta"]["retry"]["backoff_seconds"] == 0.01
+    assert pages[0]["meta"]["retry"]["scheduled_at"] > pages[0]["timestamp"]
+    assert [of(found, "retry_sequence_completed")[0]["meta"]] == [None]
 
 
 async def test_the_meta_of_loop_events_has_its_counts(system: System) -> None:

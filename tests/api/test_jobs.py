@@ -510,3 +510,34 @@ async def test_a_search_for_invalid_characters_is_refused(system: System, term: 
 
     assert response.status_code == 422
     assert response.json()["errors"][0]["path"] == "search"
+
+
+async def test_a_rerun_may_have_another_version_and_links_to_the_old_job(
+    system: System, client: httpx2.AsyncClient
+) -> None:
+    await system.deploy()
+    job_id = await system.submit("chain")
+    await system.ended(job_id)
+
+    new = await client.post(f"{API}/jobs/{job_id}/rerun", json={"version": 1})
+
+    shown = (await client.get(f"{API}/jobs/{new.json()['job_id']}")).json()
+    listed = (await client.get(f"{API}/jobs", params={"parent_job_id": job_id})).json()["items"]
+    assert new.status_code == 201
+    assert (shown["origin"], shown["parent_job_id"]) == ("rerun", job_id)
+    assert [one["job_id"] for one in listed] == [shown["job_id"]]
+    unknown = await client.post(f"{API}/jobs/{job_id}/rerun", json={"version": 99})
+    assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize("path", ["rerun", "retry"])
+async def test_unknown_keys_of_a_rerun_and_a_retry_are_refused(
+    system: System, client: httpx2.AsyncClient, path: str
+) -> None:
+    await system.deploy()
+    job_id = await system.submit("chain")
+    await system.ended(job_id)
+
+    refused = await client.post(f"{API}/jobs/{job_id}/{path}", json={"verison": 1})
+
+    assert refused.status_code == 422

@@ -126,6 +126,8 @@ async def test_attempts_of_an_iteration_are_linked_to_its_first(
         "attempt_number": 4,
         "max_attempts": 100,
         "retry_type": "on_success",
+        "will_retry": False,
+        "page": 3,
     }
 
 

@@ -35,7 +35,7 @@ nodes:
   each:
     handler: fail
     when: "{{ n != 2 }}"
-    loop: {collection: [0, 1, 2, 3], element: n, concurrency: 4, on_failure: continue}
+    loop: {collection: [0, 1, 2, 3], element: n, concurrency: 4, on_failure: continue, max_failed: 4}
     params: {message: "no {{ n }}", type: broken, retryable: false}
 """
 NOTHING: dict[str, Any] = {
@@ -44,6 +44,7 @@ NOTHING: dict[str, Any] = {
     "meta": None,
     "started_at": None,
     "completed_at": None,
+    "attempt_started_at": None,
 }
 
 
@@ -324,3 +325,49 @@ async def test_an_uncompleted_iteration_has_no_output(loop: Loop, query: str) ->
 
     assert response.status_code == 404
     assert "double" in response.json()["detail"]
+
+
+# Failures of a completed job
+
+SOME_FAIL = """
+workflow_id: some_fail
+nodes:
+  each:
+    handler: python
+    loop: {collection: [0, 1, 2, 3], element: n, concurrency: 4, on_failure: continue}
+    params:
+      n: "{{ n }}"
+      code: |
+        import os
+        def main(n):
+            path = f"FOLDER/{n}"
+            with open(path, "a") as file:
+                file.write("x")
+            if n == 1 and not os.path.exists("FOLDER/fixed"):
+                raise ValueError("not yet")
+            return n
+  after: {handler: echo, dependencies: [each], params: {got: "{{ each.output }}"}}
+"""
+
+
+async def test_a_retry_of_a_completed_job_runs_its_failed_iterations_alone(
+    system: System, tmp_path: Path
+) -> None:
+    await system.deploy_text(SOME_FAIL.replace("FOLDER", str(tmp_path)))
+    job_id = await system.submit("some_fail")
+    job = await system.ended(job_id)
+    assert (job["status"], job["failures"]) == ("completed", 1)
+    (tmp_path / "fixed").touch()
+
+    response = await system.client.post(f"{API}/jobs/{job_id}/retry")
+    assert response.status_code == 200, response.text
+    job = await system.ended(job_id)
+
+    assert (job["status"], job["failures"]) == ("completed", 0)
+    assert job["result_data"]["each"] == [0, 1, 2, 3]
+    assert job["result_data"]["after"]["echoed_params"] == {"got": [0, 1, 2, 3]}
+    runs = [(tmp_path / str(n)).read_text() for n in range(4)]
+    assert runs == ["x", "xx", "x", "x"]
+    refused = await system.client.post(f"{API}/jobs/{job_id}/retry")
+    assert refused.status_code == 409
+    assert "completed without failures" in refused.json()["detail"]

@@ -189,6 +189,17 @@ async def test_a_cancelled_task_is_stopped(server: Server) -> None:
     assert (await server.store.jobs.get(job_id)).state.status == "cancelled"
 
 
+async def test_heartbeats_adapt_to_the_timeout_of_the_engine(tmp_path: Path) -> None:
+    async with serving(tmp_path, worker_timeout_seconds=3.0) as server:
+        await server.deploy(PAUSE)
+        async with node_worker(server.url, heartbeat_seconds=60) as worker:
+            job_id = await server.submit("pause", seconds=5)
+            await worker.printed("heartbeats every 1 s")
+            await server.ended(job_id)
+
+        assert "worker_lost" not in await server.events(job_id)
+
+
 async def test_a_stop_lets_running_tasks_finish(server: Server) -> None:
     async with node_worker(server.url) as worker:
         job_id = await server.submit("pause", seconds=0.5)

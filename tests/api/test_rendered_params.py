@@ -44,6 +44,19 @@ nodes:
   whole: {handler: echo, dependencies: [big], params: {all: "{{ big.output }}"}}
   part: {handler: echo, dependencies: [big], params: {n: "{{ big.output.n }}"}}
 """
+AGGREGATES = """
+workflow_id: aggregates
+nodes:
+  big: {handler: python, params: {code: "def main(): return {'text': 'x' * 300000, 'n': 5}"}}
+  small: {handler: echo, params: {x: 1}}
+  join:
+    handler: echo
+    dependencies: [big, small]
+    params:
+      ids: "{{ nodes | keys | sort }}"
+      all: "{{ parents }}"
+      at: "{{ nodes[input.id | default('small')].output }}"
+"""
 BROKEN = """
 workflow_id: broken
 nodes:
@@ -184,6 +197,28 @@ async def test_large_outputs_in_params_are_limited(
         assert passed["_size"] > size
     else:
         assert len(passed["text"]) == shown
+
+
+async def test_params_with_all_nodes_and_parents_are_rendered(system: System) -> None:
+    await system.deploy_text(AGGREGATES)
+    job_id = await system.submit("aggregates")
+    assert (await system.ended(job_id))["status"] == "completed"
+
+    big = {"text": "x" * 300_000, "n": 5}
+    small = {"echoed_params": {"x": 1}}
+    assert await params(system, job_id, "join") == {
+        "params": {"ids": ["big", "small"], "all": {"big": big, "small": small}, "at": small},
+        "rendered": True,
+    }
+
+
+async def test_params_with_a_part_that_does_not_exist_are_shown_as_written(system: System) -> None:
+    await system.deploy_text(LARGE.replace("big.output.n", "big.output.m"))
+    job_id = await system.submit("large", input_data={"size": 300_000})
+    assert (await system.ended(job_id))["status"] == "failed"
+
+    shown = await params(system, job_id, "part")
+    assert shown == {"params": {"n": "{{ big.output.m }}"}, "rendered": False}
 
 
 async def test_params_of_a_further_page_include_its_patch(held: System) -> None:

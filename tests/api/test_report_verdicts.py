@@ -1,6 +1,7 @@
 """The response to a worker's report is the core's verdict, also if the shard is in another process."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,16 @@ async def claimed(deployment: Deployment) -> dict[str, Any]:
     body = {"worker_id": "worker-xyz", "queues": ["far"], "wait": 20}
     [task] = (await deployment.post("/tasks/claim", body))["tasks"]
     return task
+
+
+async def dispatched(deployment: Deployment) -> str:
+    """Submit a job and wait until its task is in its queue; return its id."""
+    job_id = (await deployment.embedded.submit("far_work", {})).spec.job_id
+    async with aclosing(deployment.embedded.watch(job_id)) as events:
+        async for event in events:
+            if event.type == "node_dispatched":
+                break
+    return job_id
 
 
 async def outcome_events(deployment: Deployment, job_id: str) -> list[str]:
@@ -89,6 +100,63 @@ async def test_a_result_of_an_unknown_attempt_is_refused_and_not_stored(
     assert await deployment.store.jobs.results(shard, 10) == []
     answer = await deployment.post("/callbacks/task-result", result(task, 1))
     assert answer == {"accepted": True, "duplicate": False}
+
+
+EMITTED = {"node_id": "work", "event_type": "action_completed", "result": 1}
+
+
+@pytest.mark.parametrize("path", ["/callbacks/task-result", "/event/emit"])
+async def test_a_refused_result_leaves_its_unclaimed_task_in_the_queue(
+    deployment: Deployment, path: str
+) -> None:
+    job_id = await dispatched(deployment)
+    task = {"task_id": f"{job_id}_work_1", "job_id": job_id, "node_id": "work"}
+    body = result(task, 1) if path.startswith("/callbacks") else EMITTED | {"job_id": job_id}
+
+    refused = await deployment.post(path, body, 409)
+
+    assert "nobody claimed it" in refused["detail"]
+    claim = {"worker_id": "worker-xyz", "queues": ["far"], "wait": 5}
+    [claimed] = (await deployment.post("/tasks/claim", claim))["tasks"]
+    assert claimed["task_id"] == task["task_id"]
+    answer = await deployment.post("/callbacks/task-result", result(claimed, 2))
+    assert answer == {"accepted": True, "duplicate": False}
+
+
+async def test_the_start_of_an_unclaimed_task_is_refused(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("windlass.api.routes.tasks.CLAIM_RECORDED_SECONDS_MAX", 0.2)
+    job_id = await dispatched(deployment)
+    started = {"job_id": job_id, "node_id": "work", "event_type": "action_started"}
+
+    refused = await deployment.post("/event/emit", started, 409)
+
+    assert "nobody claimed it" in refused["detail"]
+    assert "node_started" not in await deployment.events(job_id)
+
+
+async def test_a_worker_is_not_asked_to_stop_a_task_that_it_has_reported(
+    deployment: Deployment,
+) -> None:
+    task = await claimed(deployment)
+    await deployment.post("/callbacks/task-result", result(task, 1))
+
+    heartbeat = await deployment.post("/tasks/heartbeat", {"worker_id": "worker-xyz"})
+
+    assert heartbeat["stop"] == []
+
+
+async def test_the_holder_of_a_task_is_asked_to_stop_after_another_worker_reported_it(
+    deployment: Deployment,
+) -> None:
+    task = await claimed(deployment)
+
+    answer = await deployment.post("/callbacks/task-result", result(task, 1, worker_id="other"))
+
+    assert answer == {"accepted": True, "duplicate": False}
+    heartbeat = {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
+    assert (await deployment.post("/tasks/heartbeat", heartbeat))["stop"] == [task["task_id"]]
 
 
 async def test_an_emitted_event_gets_the_same_verdict(deployment: Deployment) -> None:

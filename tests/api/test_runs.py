@@ -124,3 +124,38 @@ async def test_invalid_requests_for_runs_are_refused(
 
 async def test_an_unknown_run_cannot_be_cancelled(client: httpx2.AsyncClient) -> None:
     assert (await client.post(f"{API}/runs/yearly:none/cancel")).status_code == 404
+
+
+async def test_the_events_of_a_run_are_listed_page_by_page(
+    system: System, client: httpx2.AsyncClient
+) -> None:
+    run = await run_of(system, await system.submit("yearly"), "completed")
+    path = f"{API}/runs/{run['run_id']}/events"
+
+    first = (await client.get(path, params={"limit": 2})).json()
+    rest = (await client.get(path, params={"after": first["next_cursor"]})).json()
+
+    events = [*first["items"], *rest["items"]]
+    assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
+    assert events[0]["event_type"] == "run_created"
+    assert events[0]["data"]["scheduled_at"] == run["scheduled_at"]
+    assert events[-1]["data"]["state"] == "completed"
+    assert rest["next_cursor"] is None
+    assert (await client.get(f"{API}/runs/yearly:none/events")).status_code == 404
+
+
+async def test_a_run_under_way_has_metrics(system: System, client: httpx2.AsyncClient) -> None:
+    run = await run_of(system, await system.submit("single"), "running")
+
+    metrics = (await client.get(f"{API}/runs/{run['run_id']}")).json()["metrics"]
+
+    assert metrics["total_seconds"] > 0
+    assert metrics["final_state"] is None
+
+
+async def test_a_page_of_runs_and_of_deliveries_has_up_to_1000_entries(
+    client: httpx2.AsyncClient,
+) -> None:
+    for path in ("runs", "deliveries"):
+        assert (await client.get(f"{API}/{path}", params={"limit": 1_000})).status_code == 200
+        assert (await client.get(f"{API}/{path}", params={"limit": 1_001})).status_code == 422

@@ -199,9 +199,15 @@ async def test_a_dry_run_lists_slots_and_starts_none(
     filled = (
         await client.post(path, json={"since": preview["slots"][1], "until": preview["slots"][1]})
     ).json()
-    assert filled == {"workflow_id": "hourly", "slots": [preview["slots"][1]], "dry_run": False}
+    assert filled == {
+        "workflow_id": "hourly",
+        "slots": [preview["slots"][1]],
+        "dry_run": False,
+        "left_out": {},
+    }
     again = (await client.post(path, json=body)).json()
     assert again["slots"] == [preview["slots"][0], preview["slots"][2]]
+    assert sum(again["left_out"].values()) == 1
     refused = await client.post(path, json={**body, "until": "2090-05-02T00:00:00Z"})
     assert refused.status_code == 409
 
@@ -221,3 +227,33 @@ async def test_an_invalid_range_is_refused(
     )
 
     assert response.status_code == status, response.text
+
+
+async def test_the_events_of_a_schedule_are_listed(
+    system: System, client: httpx2.AsyncClient
+) -> None:
+    await found(
+        system, "/runs", lambda page: bool(page["items"]), workflow_id="hourly", state="pre_run"
+    )
+    await client.post(f"{API}/schedules/hourly/pause")
+
+    events = await found(system, "/schedules/hourly/events", lambda page: bool(page["items"]))
+
+    assert [event["event_type"] for event in events["items"]] == ["schedule_stopped"]
+    assert events["items"][0]["data"]["planned"].endswith("Z")
+    assert (await client.get(f"{API}/schedules/none/events")).status_code == 404
+
+
+async def test_a_deploy_warns_about_the_past_and_about_cycles(client: httpx2.AsyncClient) -> None:
+    def trigger(name: str, other: str) -> dict[str, object]:
+        action = {"type": "trigger_job", "parameters": {"workflow_id": other}}
+        nodes = {"a": {"handler": "echo"}}
+        return {"workflow_id": name, "nodes": nodes, "actions": {"on_success": action}}
+
+    past = {**trigger("ping", "pong"), "schedule": {"at": "2020-01-01T00:00:00Z"}}
+    first = (await client.post(f"{API}/workflows", json=past)).json()
+    second = (await client.post(f"{API}/workflows", json=trigger("pong", "ping"))).json()
+
+    assert ["in the past" in one["message"] for one in first["warnings"]] == [True]
+    [cycle] = second["warnings"]
+    assert "pong → ping → pong" in cycle["message"]

@@ -332,6 +332,45 @@ async def test_an_output_of_the_maximum_depth_is_accepted(server: Server) -> Non
     assert await server.output(task["job_id"], "work") == output
 
 
+async def test_a_refused_result_after_a_restart_leaves_its_task_in_the_queue(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as before:
+        await before.deploy(WORKFLOW)
+        job_id = await before.submit("far_work")
+        await before.happened(job_id, "node_dispatched")
+    task = {"task_id": f"{job_id}_work_1", "job_id": job_id, "node_id": "work"}
+    async with serving(tmp_path) as server:
+        await server.post("/callbacks/task-result", result(task, 1), 409)
+
+        (claimed,) = await server.claim()
+
+        assert claimed["task_id"] == task["task_id"]
+
+
+async def test_the_result_of_a_worker_from_before_a_restart_counts_and_its_task_is_withdrawn(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path) as before:
+        await before.deploy(WORKFLOW)
+        task = await before.claimed()
+        await before.happened(task["job_id"], "node_started")
+    async with serving(tmp_path) as server:
+        (again,) = await server.claim(worker_id="second")
+
+        answer = await server.post("/callbacks/task-result", result(task, 1))
+
+        assert answer == {"accepted": True, "duplicate": False}
+        heartbeat = {"worker_id": "second", "task_ids": [again["task_id"]]}
+        asked = await server.post("/tasks/heartbeat", heartbeat)
+        assert asked["stop"] == [task["task_id"]]
+        events = await server.store.jobs.events(task["job_id"])
+        handed_back = [event.data for event in events if event.type == "task_redelivered"]
+        assert [msgspec.json.decode(data or b"") for data in handed_back] == [
+            {"attempt_number": 1, "worker_id": "worker-xyz"}
+        ]
+
+
 # Events of workers
 
 
@@ -445,3 +484,47 @@ async def test_an_event_without_a_matching_attempt_is_refused(
     task = await server.claimed()
 
     await server.post("/event/emit", emitted(task, "action_completed") | wrong, status)
+
+
+async def test_a_start_of_an_attempt_that_does_not_exist_is_refused(server: Server) -> None:
+    task = await server.claimed()
+    unknown = emitted(task, "action_started") | {"data": {"attempt_number": 7}}
+
+    refused = await server.post("/event/emit", unknown, 409)
+
+    assert "no such attempt" in refused["detail"]
+
+
+async def test_a_start_of_an_attempt_that_has_ended_is_not_accepted(server: Server) -> None:
+    task = await server.claimed()
+    await server.post("/callbacks/task-result", result(task, 1))
+
+    answer = await server.post("/event/emit", emitted(task, "action_started"))
+
+    assert answer == {"accepted": False, "duplicate": False, "reason": "the attempt has ended"}
+
+
+async def test_a_result_whose_attempt_is_counted_from_zero_is_refused(server: Server) -> None:
+    task = await server.claimed()
+    body = result(task, 1) | {"task_id": f"{task['job_id']}_work_0", "attempt": None}
+
+    refused = await server.post("/callbacks/task-result", body, 422)
+
+    assert "attempts are counted from 1" in str(refused)
+    assert await server.post("/callbacks/task-result", result(task, 1)) == {
+        "accepted": True,
+        "duplicate": False,
+    }
+
+
+async def test_a_result_of_a_task_that_nobody_claimed_is_refused(server: Server) -> None:
+    task = await server.claimed("retried")
+    await server.post("/callbacks/task-result", result(task, status="failed", error="once"))
+    unclaimed = result(task, 1) | {"task_id": f"{task['job_id']}_work_2", "attempt": 2}
+    refused: dict[str, Any] = {}
+    for _ in range(200):
+        refused = await server.post("/callbacks/task-result", unclaimed, 409)
+        if "node_dispatched" in (await server.events(task["job_id"]))[4:]:
+            break
+
+    assert "nobody claimed it" in refused["detail"]

@@ -128,6 +128,14 @@ async def test_a_claim_out_of_bounds_is_refused(
     assert refused["errors"][0]["path"] == path
 
 
+async def test_a_claim_and_a_heartbeat_tell_the_timeout_of_the_engine(tmp_path: Path) -> None:
+    async with serving(tmp_path, queues=(), worker_timeout_seconds=4.5) as server:
+        claim = await server.post("/tasks/claim", {"worker_id": "w"})
+        beat = await server.post("/tasks/heartbeat", {"worker_id": "w"})
+
+    assert (claim["worker_timeout_seconds"], beat["worker_timeout_seconds"]) == (4.5, 4.5)
+
+
 # Heartbeats
 
 
@@ -138,7 +146,7 @@ async def test_a_heartbeat_of_running_tasks_stops_nothing(server: Server) -> Non
         "/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
     )
 
-    assert beat == {"stop": []}
+    assert beat == {"stop": [], "worker_timeout_seconds": WORKER_TIMEOUT_SECONDS}
 
 
 async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> None:
@@ -149,7 +157,7 @@ async def test_a_heartbeat_stops_the_task_of_a_cancelled_job(server: Server) -> 
         "/tasks/heartbeat", {"worker_id": "worker-xyz", "task_ids": [task["task_id"]]}
     )
 
-    assert beat == {"stop": [task["task_id"]]}
+    assert beat["stop"] == [task["task_id"]]
 
 
 async def test_a_heartbeat_stops_a_cancelled_task_that_it_did_not_list(server: Server) -> None:
@@ -158,7 +166,7 @@ async def test_a_heartbeat_stops_a_cancelled_task_that_it_did_not_list(server: S
 
     beat = await server.post("/tasks/heartbeat", {"worker_id": "worker-xyz"})
 
-    assert beat == {"stop": [task["task_id"]]}
+    assert beat["stop"] == [task["task_id"]]
 
 
 async def test_a_heartbeat_stops_a_task_of_another_worker(server: Server) -> None:
@@ -168,7 +176,7 @@ async def test_a_heartbeat_stops_a_task_of_another_worker(server: Server) -> Non
         "/tasks/heartbeat", {"worker_id": "another", "task_ids": [task["task_id"]]}
     )
 
-    assert beat == {"stop": [task["task_id"]]}
+    assert beat["stop"] == [task["task_id"]]
 
 
 async def test_the_task_of_a_lost_worker_is_reassigned(server: Server) -> None:
@@ -223,4 +231,4 @@ async def test_the_late_result_of_a_lost_worker_is_accepted_and_stops_the_second
     beat = await server.post(
         "/tasks/heartbeat", {"worker_id": "second", "task_ids": [task["task_id"]]}
     )
-    assert beat == {"stop": [task["task_id"]]}
+    assert beat["stop"] == [task["task_id"]]

@@ -27,6 +27,7 @@ nodes:
     handler: read
     params: {page: 1}
     retry:
+      on_error: {max_attempts: 2, initial_delay: 0.01, jitter: 0}
       on_success:
         while: "{{ response.more }}"
         next_call: {page: "{{ response.page + 1 }}"}
@@ -123,7 +124,7 @@ async def test_the_retry_of_an_iteration_has_retry_meta(server: Server) -> None:
     retry = again["meta"]["retry"]
     assert (retry["type"], retry["attempt_number"], retry["max_attempts"]) == ("on_error", 2, 3)
     assert retry["parent_event_id"].startswith(f"{job_id}:")
-    assert retry["scheduled_at"] is not None
+    assert (retry["backoff_seconds"], retry["scheduled_at"] is not None) == (0.01, True)
 
 
 @pytest.mark.parametrize(
@@ -253,9 +254,25 @@ async def test_each_page_is_a_task_with_its_sink_and_meta(server: Server) -> Non
         "attempt_number": 2,
         "max_attempts": 9,
         "parent_event_id": second["meta"]["retry"]["parent_event_id"],
+        "page": 2,
         "continuation": "pagination",
     }
     assert await server.output(job_id, "fetch") == [1, 2, 3]
+
+
+async def test_a_claim_names_the_attempt_that_is_claimed(server: Server) -> None:
+    await server.submit("pages", name="rows")
+    (first,) = await server.claim()
+    await report(server, first, {"rows": [1], "page": 1, "more": True})
+    (second,) = await server.claim()
+    await report(server, second, status="failed", error="not yet")
+
+    (third,) = await server.claim()
+
+    assert (third["attempt"], third["retry_count"], third["params"]) == (3, 1, {"page": 2})
+    retry = third["meta"]["retry"]
+    assert (retry["type"], retry["attempt_number"]) == ("on_error", 3)
+    assert retry["backoff_seconds"] == 0.01
 
 
 # Large values
@@ -300,6 +317,18 @@ async def test_a_task_with_a_missing_artifact_fails_without_a_worker(server: Ser
     assert await server.claim(wait="1s") == []
     assert (await server.ended(job_id)).state.status == "failed"
     assert (await server.error(job_id, "use"))["type"] == "artifact_not_found"
+
+
+async def test_a_task_with_a_missing_part_fails_without_a_worker(server: Server) -> None:
+    job_id = await server.submit("large")
+    (task,) = await server.claim()
+    await report(server, task, {"rows": rows()})
+
+    assert await server.claim(wait="1s") == []
+    assert (await server.ended(job_id)).state.status == "failed"
+    error = await server.error(job_id, "use")
+    assert error["type"] == "template_failed"
+    assert "make.output" in error["message"]
 
 
 async def test_a_task_with_params_above_the_limit_of_the_settings_fails_without_a_worker(

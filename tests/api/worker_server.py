@@ -185,6 +185,7 @@ async def serving(
     queues: Sequence[str] = ("default",),
     port: int = 0,
     output_bytes_max: int = OUTPUT_BYTES_MAX,
+    worker_timeout_seconds: float = WORKER_TIMEOUT_SECONDS,
 ) -> AsyncIterator[Server]:
     """Start a server with a worker for the given queues."""
     clock = SetClock()
@@ -203,7 +204,11 @@ async def serving(
             random=Random(),
             owner="server",
             artifact_bytes_max=OUTPUT_BYTES_MAX,
-            duties=duties(sweep_seconds=0.05),
+            duties=duties(
+                sweep_seconds=0.05,
+                worker_timeout_seconds=worker_timeout_seconds,
+                worker_check_seconds=worker_timeout_seconds / 15,
+            ),
             check_input=check_input,
         )
         stack.push_async_callback(engine.stop)
@@ -233,7 +238,6 @@ async def serving(
             chance=Random(),
             version="test",
             artifact_bytes_max=output_bytes_max,
-            worker_timeout_seconds=WORKER_TIMEOUT_SECONDS,
         )
         url = await stack.enter_async_context(_listening(state, port))
         client.base_url = f"{url}/api/v1"

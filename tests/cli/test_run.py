@@ -73,6 +73,7 @@ def test_json_prints_exactly_one_object_on_standard_output(
     assert list(printed) == [
         "job_id",
         "status",
+        "failures",
         "result_data",
         "error",
         "nodes",
@@ -174,6 +175,18 @@ def test_an_invalid_document_creates_no_database(windlass: Windlass, folder: Pat
 
     windlass("run", "broken.yaml")
 
+    assert not (folder / ".windlass").exists()
+
+
+def test_contradictory_settings_exit_with_2_before_anything_starts(
+    windlass: Windlass, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WINDLASS_WORKER__HEARTBEAT_SECONDS", "20")
+
+    result = windlass("run", "echo.yaml", "-i", "x=1")
+
+    assert result.code == 2
+    assert "worker.heartbeat_seconds = 20, engine.worker_timeout_seconds = 15;" in result.err
     assert not (folder / ".windlass").exists()
 
 

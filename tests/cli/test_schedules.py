@@ -165,10 +165,12 @@ def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
         "schedules", "backfill", "hourly", "--since", instants[0], "--until", instants[1]
     )
 
-    assert (
-        result.out
-        == f"3 slots from {instants[0][:-1]}Z to {instants[1][:-1]}Z; a run starts for each without one\n"
-    )
+    assert result.out == f"started 3 runs, from {instants[0]} to {instants[1]}\n"
+    run_id = f"hourly:{instants[0]}"
+    events = on_server("runs", "events", run_id, "--json").json["items"]
+    assert events[0]["data"]["origin"] == "backfill"
+    assert "run_created" in on_server("runs", "events", run_id).out
+    assert on_server("schedules", "events", "hourly", "--json").code == 0
 
 
 def test_a_run_is_cancelled(on_server: Windlass) -> None:

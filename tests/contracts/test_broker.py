@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from msgspec import Raw
 
 from tests.contracts.conftest import SetClock
+from windlass.core.artifacts import TaskArtifact
 from windlass.core.changes import SinkSpec, Task
 from windlass.core.messages import Continue, Message, Submitted, Succeeded, TaskFinished, TaskLost
 from windlass.ports.broker import ALL_QUEUES, Broker, TaskClaim, TaskReport
 
 QUEUES = ("default",)
 WORKER_TIMEOUT_SECONDS = 15.0
+WORKER_RETENTION_SECONDS = 300.0
 
 
 def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int = 0) -> Task:
@@ -59,7 +61,10 @@ async def test_published_task_is_claimed_unchanged(broker: Broker) -> None:
         2,
         "key",
         sink,
-        ("k1", "k2"),
+        (
+            TaskArtifact("k1"),
+            TaskArtifact("k2", ("rows", 3), "a.output", ("list", 0, "x"), b'{"page":2}'),
+        ),
     )
     await broker.publish([published])
 
@@ -320,14 +325,66 @@ async def test_worker_is_listed_with_its_queues_and_held_tasks(broker: Broker) -
     ]
 
 
-async def test_lost_worker_without_tasks_is_removed(broker: Broker, clock: SetClock) -> None:
+async def test_lost_worker_stays_listed_until_it_is_forgotten(
+    broker: Broker, clock: SetClock
+) -> None:
     await broker.publish([task("a")])
     await taken(broker, "dead")
     await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
     await broker.extend("alive", [])
     await broker.reclaim(WORKER_TIMEOUT_SECONDS)
+    await broker.forget_workers(WORKER_RETENTION_SECONDS)
 
+    alive, dead = await broker.workers()
+    assert (alive.worker_id, dead.worker_id, dead.held) == ("alive", "dead", 0)
+    assert alive.silent_seconds < WORKER_TIMEOUT_SECONDS < dead.silent_seconds
+
+    await clock.sleep(WORKER_RETENTION_SECONDS - WORKER_TIMEOUT_SECONDS)
+    await broker.extend("alive", [])
+    await broker.forget_workers(WORKER_RETENTION_SECONDS)
     assert [one.worker_id for one in await broker.workers()] == ["alive"]
+
+
+async def test_worker_with_tasks_is_not_forgotten(broker: Broker, clock: SetClock) -> None:
+    await broker.publish([task("a")])
+    await taken(broker, "w1")
+    await clock.sleep(WORKER_RETENTION_SECONDS + 1)
+    await broker.forget_workers(WORKER_RETENTION_SECONDS)
+
+    assert [one.worker_id for one in await broker.workers()] == ["w1"]
+
+
+async def test_stopped_worker_is_removed_at_once(broker: Broker) -> None:
+    await taken(broker, "stopped")
+    await taken(broker, "other")
+
+    await broker.deregister("stopped")
+    await broker.deregister("unknown")
+
+    assert [one.worker_id for one in await broker.workers()] == ["other"]
+
+
+async def test_stopped_worker_stays_listed_while_it_holds_tasks(
+    broker: Broker, clock: SetClock
+) -> None:
+    await broker.publish([task("a")])
+    await taken(broker, "w1")
+
+    await broker.deregister("w1")
+
+    assert [(one.worker_id, one.held) for one in await broker.workers()] == [("w1", 1)]
+    await clock.sleep(WORKER_TIMEOUT_SECONDS + 1)
+    assert await broker.reclaim(WORKER_TIMEOUT_SECONDS) == 1
+
+
+async def test_stopped_worker_has_no_cancellations(broker: Broker) -> None:
+    await broker.publish([task("a")])
+    await taken(broker, "w1")
+    await broker.cancel(["a"])
+
+    await broker.deregister("w1")
+
+    assert list(await broker.receive_cancellations("w1", 0.0)) == []
 
 
 async def test_heartbeat_updates_the_time_of_a_worker(broker: Broker, clock: SetClock) -> None:

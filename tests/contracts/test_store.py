@@ -11,7 +11,9 @@ from tests.contracts.rows import T0, changes, event, job_row, new_job, node_row,
 from windlass.core.changes import CollectionChunkRow
 from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease, WorkflowNotFound
 from windlass.core.events import Event
+from windlass.core.jobs import JobState
 from windlass.core.loop_state import LoopProgress
+from windlass.core.states import JobStatus
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobFilter, Request
 
@@ -324,6 +326,25 @@ async def test_several_jobs_are_restored_with_their_loops(store: Store) -> None:
         for job_id, one in found.items()
     }
     assert seen == {"j1": [([0], 0)], "j2": [([0], 1)]}
+
+
+async def test_a_completed_loop_with_failures_is_restored(store: Store) -> None:
+    await store.jobs.insert([new_job("j1")])
+    lease = await store.leases.take(0, "one")
+    progress = Raw(msgspec.json.encode(LoopProgress(total=2, begun=2)))
+    node = replace(node_row("j1", "a", "completed"), progress=progress, first_started_at=7)
+    written = changes(nodes=[node], events={"j1": [event(2)]})
+    written.jobs["j1"] = JobState(JobStatus.COMPLETED, failures=1, ignored=Raw(b"[[0,-1,1]]"))
+    for row in (task_row("j1", 0), task_row("j1", 1, "failed")):
+        written.iterations[row.job_id, row.number, row.index] = replace(row, number=node.number)
+    written.chunks.append(CollectionChunkRow("j1", node.number, 0, 0, b"[1,2]"))
+    await store.commit(0, lease.epoch, written)
+
+    found = await store.jobs.restore("j1")
+
+    assert (found.job.state.failures, found.job.state.ignored) == (1, Raw(b"[[0,-1,1]]"))
+    assert found.nodes[0].first_started_at == 7
+    assert [(list(loop.completed), len(loop.others)) for loop in found.loops] == [([0], 1)]
 
 
 async def test_a_commit_that_cannot_be_stored_writes_nothing(store: Store) -> None:

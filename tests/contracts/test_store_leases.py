@@ -11,12 +11,16 @@ from windlass.clock import SystemClock
 from windlass.core.errors import StaleLease
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobPosition
-from windlass.ports.store.leases import Lease, LeaseRow
+from windlass.ports.store.leases import EngineRow, Lease, LeaseRow
 
 LONG = 60.0
 # A lease that expires immediately, so that no test waits for the clock of a database.
 NONE = 0.0
 ENGINES = [f"engine-{number}" for number in range(20)]
+
+
+def engine(name: str, worker_timeout_seconds: float = 15.0) -> EngineRow:
+    return EngineRow(name, worker_timeout_seconds)
 
 
 async def test_a_shard_without_an_owner_is_claimed(store: Store) -> None:
@@ -56,7 +60,7 @@ async def test_an_owner_claims_its_own_lease_again_under_a_new_epoch(store: Stor
 async def test_a_renewed_lease_is_not_claimed_by_others(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
 
-    await store.leases.renew("one", {0: 1}, LONG)
+    await store.leases.renew(engine("one"), {0: 1}, LONG)
 
     assert await store.leases.claim(0, "two", LONG) is None
 
@@ -65,7 +69,7 @@ async def test_a_renewal_under_an_old_epoch_has_no_effect(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
     await store.leases.claim(0, "two", NONE)
 
-    await store.leases.renew("one", {0: 1}, LONG)
+    await store.leases.renew(engine("one"), {0: 1}, LONG)
 
     assert await store.leases.claim(0, "three", LONG) == Lease(3, abandoned=True)
 
@@ -74,7 +78,7 @@ async def test_a_renewal_of_an_older_claim_of_the_same_owner_has_no_effect(store
     await store.leases.claim(0, "one", NONE)
     await store.leases.claim(0, "one", NONE)
 
-    await store.leases.renew("one", {0: 1}, LONG)
+    await store.leases.renew(engine("one"), {0: 1}, LONG)
 
     assert await store.leases.claim(0, "two", LONG) is not None
 
@@ -82,7 +86,7 @@ async def test_a_renewal_of_an_older_claim_of_the_same_owner_has_no_effect(store
 async def test_an_engine_cannot_renew_the_lease_of_another(store: Store) -> None:
     await store.leases.claim(0, "one", NONE)
 
-    await store.leases.renew("two", {0: 1}, LONG)
+    await store.leases.renew(engine("two"), {0: 1}, LONG)
 
     assert await store.leases.claim(0, "two", LONG) is not None
 
@@ -98,7 +102,7 @@ async def test_a_late_renewal_does_not_undo_a_release(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
     await store.leases.release(0, 1)
 
-    seen = await store.leases.renew("one", {0: 1}, LONG)
+    seen = await store.leases.renew(engine("one"), {0: 1}, LONG)
 
     assert list(seen.leases) == [LeaseRow(0, None, 1, expired=False)]
 
@@ -122,7 +126,7 @@ async def test_a_renewal_returns_the_owners_of_all_shards(store: Store) -> None:
     await store.leases.release(1, 1)
     await store.leases.take(5, "three")
 
-    seen = await store.leases.renew("one", {2: 1}, LONG)
+    seen = await store.leases.renew(engine("one"), {2: 1}, LONG)
 
     assert [structs.replace(row, expires_at=None) for row in seen.leases] == [
         LeaseRow(0, "two", 1, expired=True),
@@ -144,19 +148,19 @@ async def test_a_lease_has_an_expiry_unless_it_was_taken_unconditionally(store: 
 
 async def test_a_renewal_returns_the_live_engines(store: Store) -> None:
     for name in ("b", "a", "c"):
-        await store.leases.renew(name, {}, LONG)
-    await store.leases.renew("expired", {}, NONE)
+        await store.leases.renew(engine(name), {}, LONG)
+    await store.leases.renew(engine("expired"), {}, NONE)
 
-    seen = await store.leases.renew("b", {}, LONG)
+    seen = await store.leases.renew(engine("b"), {}, LONG)
 
-    assert list(seen.engines) == ["a", "b", "c"]
+    assert list(seen.engines) == [engine("a"), engine("b"), engine("c")]
 
 
 async def test_a_deregistered_engine_is_not_live(store: Store) -> None:
-    await store.leases.renew("one", {}, LONG)
+    await store.leases.renew(engine("one"), {}, LONG)
     await store.leases.deregister("one")
 
-    assert list((await store.leases.renew("two", {}, LONG)).engines) == ["two"]
+    assert list((await store.leases.renew(engine("two"), {}, LONG)).engines) == [engine("two")]
 
 
 async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> None:
@@ -164,12 +168,38 @@ async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> Non
         await store.leases.claim(number, name, LONG)
 
     await asyncio.gather(
-        *(store.leases.renew(name, {number: 1}, LONG) for number, name in enumerate(ENGINES))
+        *(
+            store.leases.renew(engine(name), {number: 1}, LONG)
+            for number, name in enumerate(ENGINES)
+        )
     )
 
-    seen = await store.leases.renew(ENGINES[0], {0: 1}, LONG)
-    assert list(seen.engines) == sorted(ENGINES)
+    seen = await store.leases.renew(engine(ENGINES[0]), {0: 1}, LONG)
+    assert list(seen.engines) == [engine(name) for name in sorted(ENGINES)]
     assert [row.expired for row in seen.leases] == [False] * len(ENGINES)
+
+
+async def test_live_engines_are_listed_with_their_worker_timeouts(store: Store) -> None:
+    await store.leases.renew(engine("one", 15.0), {}, LONG)
+    await store.leases.renew(engine("two", 6.5), {}, LONG)
+    await store.leases.renew(engine("expired", 1.0), {}, NONE)
+
+    assert list(await store.leases.engines()) == [engine("one", 15.0), engine("two", 6.5)]
+
+
+async def test_a_restarted_engine_has_its_new_worker_timeout(store: Store) -> None:
+    await store.leases.renew(engine("one", 15.0), {}, LONG)
+    await store.leases.renew(engine("one", 6.0), {}, LONG)
+
+    assert list(await store.leases.engines()) == [engine("one", 6.0)]
+    assert list((await store.leases.ownership()).engines) == [engine("one", 6.0)]
+
+
+async def test_the_first_number_of_shards_is_recorded(store: Store) -> None:
+    counts = await asyncio.gather(*(store.leases.record_shard_count(n) for n in (32, 8, 32)))
+
+    assert len(set(counts)) == 1
+    assert await store.leases.record_shard_count(99) == counts[0]
 
 
 async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claims_the_shard(

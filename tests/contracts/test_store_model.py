@@ -24,6 +24,7 @@ from windlass.core.errors import CommitUnknown, JobNotFound, StaleLease
 from windlass.core.jobs import JobRecord
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobFilter, Request
+from windlass.ports.store.leases import EngineRow
 from windlass.stores.memory.store import MemoryStore
 from windlass.stores.postgres.store import PostgresStore
 from windlass.stores.sqlite.store import SqliteStore
@@ -97,7 +98,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
         # Whether an engine with a time to live of zero has expired depends on microseconds.
         seen = [
             self.loop.run_until_complete(
-                s.leases.renew(owner, {0: self.epoch - behind}, ttl_seconds)
+                s.leases.renew(EngineRow(owner, 15.0), {0: self.epoch - behind}, ttl_seconds)
             ).leases
             for s in (self.model, self.store)
         ]
@@ -124,9 +125,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 nodes=[node_row(job_id, node_id, status, output=text)],
                 events={job_id: [event(known.seq + 1, data=value), event(known.seq + 2)]},
                 in_flight={
-                    job_id: tuple(
-                        InFlightEntry(ord(one), one, known.seq, T0) for one in sorted(in_flight)
-                    )
+                    job_id: tuple(InFlightEntry(ord(one), one, T0) for one in sorted(in_flight))
                 }
                 if in_flight
                 else {},

@@ -346,6 +346,13 @@ async def test_a_shard_that_was_never_owned_has_no_heartbeat(store: Store) -> No
     assert await store.runs.heartbeat_age_seconds(0) is None
 
 
+async def test_heartbeats_are_counted_for_each_shard(store: Store) -> None:
+    counted = [await store.runs.put_heartbeat(shard) for shard in (0, 3, 0)]
+
+    assert counted == [1, 1, 2]
+    assert await store.runs.heartbeats() == {0: 2, 3: 1}
+
+
 async def test_a_heartbeat_resets_its_age(store: Store) -> None:
     await store.runs.put_heartbeat(0)
 
@@ -389,8 +396,11 @@ async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_c
         run_row("flow:4", "completed", completed_at=T0 + 50, succeeded=None),
         run_row("flow:5"),
     )
-    kept = {("flow", "flow:2"): [run_event(1)], ("flow", ""): [run_event(1)]}
-    await store.commit(0, epoch, run_changes(events={("flow", "flow:1"): [run_event(1)], **kept}))
+    kept = {("flow", "flow:2"): [run_event(1)]}
+    old = {("flow", "flow:1"): [run_event(1)], ("flow", ""): [run_event(1)]}
+    new = structs.replace(run_event(2), at=T0 + 20)
+    await store.commit(0, epoch, run_changes(events={**old, **kept}))
+    await store.commit(0, epoch, run_changes(events={("flow", ""): [new]}))
 
     await store.jobs.prune(T0 + 10, 100)
 
@@ -400,11 +410,8 @@ async def test_old_runs_are_deleted_with_their_events_except_the_last_one_that_c
         "flow:2",
     ]
     assert await store.runs.events("flow:1") == []
-    assert (
-        await store.runs.events("flow:2")
-        == await store.runs.schedule_events("flow")
-        == [run_event(1)]
-    )
+    assert await store.runs.events("flow:2") == [run_event(1)]
+    assert await store.runs.schedule_events("flow") == [new]
 
 
 async def test_the_job_of_a_run_that_has_not_ended_is_kept(store: Store) -> None:
@@ -426,3 +433,23 @@ async def test_deliveries_are_removed_with_their_jobs(store: Store) -> None:
     await store.jobs.prune(T0 + 10, 100)
 
     assert [row.delivery_id for row in await store.runs.deliveries(DeliveryFilter())] == ["d2"]
+
+
+async def test_the_runs_of_slots_are_found_by_their_instants(store: Store) -> None:
+    first = structs.replace(run_row("flow:1"), scheduled_at=T0 + 1)
+    second = structs.replace(run_row("flow:1.2"), scheduled_at=T0 + 1)
+    other = structs.replace(run_row("flow:2"), scheduled_at=T0 + 2)
+    await put_runs(store, first, second, other)
+
+    found = await store.runs.of_slots("flow", [T0 + 1, T0 + 3])
+
+    assert [row.run_id for row in found] == ["flow:1", "flow:1.2"]
+    assert await store.runs.of_slots("none", [T0 + 1]) == []
+
+
+async def test_events_of_a_schedule_are_found_after_older_ones_were_deleted(store: Store) -> None:
+    lease = await store.leases.take(0, "one")
+    late = structs.replace(run_event(5_000), at=T0 + 20)
+    await store.commit(0, lease.epoch, run_changes(events={("flow", ""): [late]}))
+
+    assert await store.runs.schedule_events("flow", 0, 10) == [late]

@@ -109,6 +109,30 @@ async def test_an_alias_has_its_last_targets(store: Store) -> None:
     }
 
 
+async def test_aliases_are_deleted_with_their_workflow(store: Store) -> None:
+    await store.workflows.put("flow", Raw(b"{}"), "one", T0)
+    await store.workflows.put("other", Raw(b"{}"), "one", T0)
+    await store.workflows.put_alias("flow", "stable", [AliasTarget(1)], T0)
+    await store.workflows.put_alias("other", "stable", [AliasTarget(1)], T0)
+
+    await store.workflows.delete("flow", T0, force=False)
+    assert await store.workflows.aliases("flow") == {}
+
+    await store.workflows.put("flow", Raw(b"{}"), "two", T0)
+    assert await store.workflows.aliases("flow") == {}
+    assert list(await store.workflows.aliases("other")) == ["stable"]
+
+
+async def test_a_deleted_workflow_gets_no_alias(store: Store) -> None:
+    await store.workflows.put("flow", Raw(b"{}"), "one", T0)
+    await store.workflows.delete("flow", T0, force=False)
+
+    with pytest.raises(WorkflowNotFound):
+        await store.workflows.put_alias("flow", "stable", [AliasTarget(1)], T0)
+
+    assert await store.workflows.aliases("flow") == {}
+
+
 async def test_an_alias_of_an_unknown_version_is_refused(store: Store) -> None:
     await deploy(store, "flow", "1")
 

@@ -62,7 +62,7 @@ async def test_nodes_in_flight_without_a_row_are_listed_and_restored_as_if_they_
 ) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job("j1"), new_job("j2")])
-    out = (InFlightEntry(2, "b", 4, T0 + 4), InFlightEntry(5, "e", 6, T0 + 6))
+    out = (InFlightEntry(2, "b", T0 + 4), InFlightEntry(5, "e", T0 + 6))
     row = structs.replace(node_row("j1", "a"), number=1)
     # More events than fit into one page: only the last page counts.
     events = [event(seq) for seq in range(2, 2 + 2 * PAGE_EVENTS_MAX)]
@@ -95,7 +95,7 @@ async def test_nodes_in_flight_without_a_row_are_listed_and_restored_as_if_they_
 async def test_only_the_newest_page_names_the_nodes_in_flight_without_a_row(store: Store) -> None:
     lease = await store.leases.take(0, "one")
     await store.jobs.insert([new_job("j1")])
-    out = {"j1": (InFlightEntry(1, "a", 2, T0), InFlightEntry(2, "b", 4, T0))}
+    out = {"j1": (InFlightEntry(1, "a", T0), InFlightEntry(2, "b", T0))}
     await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}, in_flight=out))
     back = structs.replace(node_row("j1", "a"), number=1)
     await store.commit(

@@ -14,6 +14,7 @@ from windlass.core.job import Job
 from windlass.core.jobs import JobSpec
 from windlass.core.loop_state import Loop
 from windlass.core.messages import (
+    Continue,
     Failed,
     JobMessage,
     OutputsMerged,
@@ -71,6 +72,10 @@ class LoopHarness:
             request_for(self.job, message)
             result_of(self.values.provide(self.job))
             changes = advance(self.job, message, self.now)
+            while self.job.wanted:
+                result_of(self.values.provide(self.job))
+                advance(self.job, Continue("job"), self.now, changes)
+            self.values.forget_values(self.job)
             if changes:
                 result_of(self.store.commit(0, self._epoch, changes))
             self.tasks += changes.tasks

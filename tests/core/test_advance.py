@@ -1,5 +1,6 @@
 """The rules of a job's execution."""
 
+import msgspec
 import pytest
 from msgspec import Raw, structs
 
@@ -347,3 +348,47 @@ def test_a_scheduled_job_starts_at_its_time() -> None:
     harness.apply(TimerDue("job", TimerKind.BEGIN))
 
     assert (timer.due_at, before, harness.dispatched) == (T0 + 60 * SECOND, [], ["a"])
+
+
+@pytest.mark.parametrize("reports_start", [True, False])
+def test_an_attempt_that_its_worker_handed_back_starts_again(reports_start: bool) -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
+    harness.start("a", "w0")
+    harness.now += SECOND
+    if reports_start:
+        harness.start("a", "w1")
+    harness.finish("a")
+
+    assert harness.events[-5:] == [
+        "node_started a",
+        "task_redelivered a",
+        "node_started a",
+        "node_completed a",
+        "job_completed",
+    ]
+    assert harness.rows["a"].worker_id == "w1"
+
+
+def test_a_start_that_is_delivered_again_after_a_redelivery_changes_nothing() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
+    first = TaskStarted("job", "a", 1, "w0", harness.now)
+    harness.apply(first)
+    harness.now += SECOND
+    harness.start("a", "w1")
+    before = len(harness.events)
+
+    harness.apply(first)
+
+    assert len(harness.events) == before
+
+
+def test_the_end_of_a_node_names_its_worker() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
+
+    changes = harness.finish("a")
+
+    [completed] = [event for event in changes.events["job"] if event.type == "node_completed"]
+    assert msgspec.json.decode(completed.data or b"") == {"attempt_number": 1, "worker_id": "w1"}

@@ -3,9 +3,9 @@
 import msgspec
 from msgspec import Raw
 
-from tests.core.job_harness import JobHarness
+from tests.core.job_harness import SECOND, JobHarness
 from windlass.core.changes import Changes
-from windlass.core.messages import Failed, TaskError
+from windlass.core.messages import Failed, RetryRequested, TaskError, TimerDue, TimerKind
 from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, webhook_plan
 from windlass.spec import compile_plan, read_definition
@@ -57,11 +57,25 @@ def test_a_failed_attempt_is_recorded_with_its_report() -> None:
     assert (row.url, row.sent_at, row.duration_seconds) == ("https://x.test/in", 5, 0.25)
 
 
+def test_an_attempt_with_params_that_are_not_an_object_is_recorded() -> None:
+    document = """
+workflow_id: notifying
+nodes: {notify: {handler: webhook, params: "{{ input.list }}", retry: 1}}
+"""
+    harness = JobHarness(compile_plan(read_definition(document)[0], 1), b'{"list": [7]}')
+    harness.begin()
+
+    [row] = recorded(harness.fail("notify", type="params_invalid", retryable=False))
+
+    assert (row.outcome, row.url, row.error) == ("failed", "", "no")
+
+
 def test_the_params_kept_for_a_redelivery_have_the_id_and_the_name_of_the_secret() -> None:
     [row] = recorded(submitted().finish("notify", meta=META))
 
     assert msgspec.json.decode(row.params) == {
         "url": "https://x.test/in", "data": 7, "secret": "key", "workflow_id": "notifying", "id": "msg_1",
+        "timestamp": "2023-11-14T22:13:20Z",
     }  # fmt: skip
 
 
@@ -97,3 +111,38 @@ def test_a_call_for_a_run_is_recorded_under_the_runs_workflow() -> None:
 
     assert row.workflow_id == "nightly"
     assert WEBHOOK_WORKFLOW not in bytes(row.params).decode()
+
+
+def params_of(changes: Changes) -> dict[str, object]:
+    [params] = [
+        msgspec.json.decode(task.params) for task in changes.tasks if task.node_id == "notify"
+    ]
+    return params
+
+
+def test_the_body_of_a_webhook_names_the_time_of_its_first_dispatch_in_every_attempt() -> None:
+    harness = JobHarness(compile_plan(read_definition(NOTIFYING)[0], 1), b'{"n": 7}')
+    first = params_of(harness.begin())
+    harness.now += 5 * SECOND
+    harness.fail("notify")
+    harness.job = harness.restored()
+    second = params_of(harness.apply(TimerDue("job", TimerKind.RETRY, "notify", 1)))
+    harness.fail("notify")
+    harness.now += 60 * SECOND
+    harness.job = harness.restored()
+    third = params_of(harness.apply(RetryRequested("job", "request")))
+
+    assert first["timestamp"] == "2023-11-14T22:13:20Z"
+    assert first == second == third
+
+
+def test_a_redelivery_has_the_timestamp_of_the_first_delivery() -> None:
+    harness = submitted()
+    outcome = Failed(TaskError("http_status", "it answered 503", True, 503), Raw(META))
+    [row] = recorded(harness.apply(harness.finished("notify", outcome, 1)))
+    again = JobHarness(webhook_plan(1), bytes(row.params))
+    again.now += 3600 * SECOND
+
+    [task] = again.begin().tasks
+
+    assert msgspec.json.decode(task.params)["timestamp"] == "2023-11-14T22:13:20Z"

@@ -2,8 +2,10 @@
 
 import json
 
+from simulation.plans import plan_of
 from simulation.replay.job import REPLAYED
 from simulation.scenarios import prepare_seed
+from tests.core.job_harness import SECOND, JobHarness
 from tests.core.runs.run_harness import EVERY_MINUTE, HOOK, MINUTE, RunHarness, action, rules
 from windlass.core.events import EventType, Subject
 from windlass.core.runs.cron import Schedule
@@ -45,6 +47,13 @@ def test_events_of_jobs_carry_only_the_declared_types_and_data() -> None:
             seen.add(declared)
             data = {} if event.data is None else json.loads(bytes(event.data))
             assert set(data) <= set(declared.data), f"{event.type}: {sorted(data)}"
+    # Simulated workers are killed and never hand a task back.
+    handed_back = JobHarness(plan_of({"a": []}))
+    handed_back.begin()
+    handed_back.start("a", "w0")
+    handed_back.now += SECOND
+    for event in handed_back.start("a", "w1").events["job"]:
+        seen.add(EventType(event.type))
     expected = {event for event in EventType if event.subject not in OF_RUNS}
     assert seen == expected, f"not seen in {len(SEEDS)} seeds: {sorted(expected - seen)}"
 

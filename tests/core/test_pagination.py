@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
 from simulation.plans import plan_of
 from tests.core.loop_harness import SECOND, LoopHarness
 from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference, read_reference, reference
-from windlass.core.messages import CancelRequested, RetryRequested
+from windlass.core.messages import CancelRequested, RetryRequested, Succeeded
 from windlass.core.plan import Collect, LoopPlan, NodePlan, RetryOnError, RetryOnSuccess, SinkPlan
 from windlass.core.templates.template import compile_template
 
@@ -166,8 +167,11 @@ def test_polling_waits_between_calls() -> None:
 @pytest.mark.parametrize(
     ("loop", "first_type"),
     [
-        (None, "node_dispatched"),
-        (LoopPlan(compile_template([1]), tolerant=True), "iteration_started"),
+        (None, "node_started"),
+        (
+            LoopPlan(compile_template([1]), tolerant=True, failure_rate_max=1.0),
+            "iteration_started",
+        ),
     ],
 )
 def test_the_failure_of_a_later_page_links_to_the_first_event(
@@ -361,3 +365,57 @@ def test_a_large_chunk_output_that_is_not_a_list_fails_the_node() -> None:
     harness.merge_outputs()
 
     assert msgspec.json.decode(harness.job.state.error or b"")["type"] == "chunk_invalid"
+
+
+@pytest.mark.parametrize("collect", list(Collect))
+def test_pages_beyond_the_maximum_are_named_in_the_meta(collect: Collect) -> None:
+    harness = harness_of(paginating(collect, calls_max=2))
+    harness.begin()
+    harness.finish("fetch", output=page(1))
+    harness.finish("fetch", output=page(2))
+    harness.reload()
+    harness.merge_outputs()
+
+    assert harness.state("fetch") == "completed"
+    assert harness.meta("fetch")["retry"] == {
+        "retry_type": "on_success",
+        "pages": 2,
+        "max_attempts": 2,
+        "is_exhausted": True,
+    }
+
+
+def test_the_meta_of_the_handler_is_kept_beside_the_number_of_pages() -> None:
+    harness = harness_of(paginating())
+    harness.begin()
+    outcome = Succeeded(Raw(page(1, more=False)), Raw(b'{"status": 200}'))
+    harness.apply(harness.finished("fetch", 0, outcome, None))
+
+    meta = harness.meta("fetch")
+    assert (meta["status"], meta["retry"]["pages"], meta["retry"]["is_exhausted"]) == (
+        200,
+        1,
+        False,
+    )
+
+
+def test_a_node_with_too_many_pages_fails_if_its_author_wants_that() -> None:
+    harness = harness_of(paginating(calls_max=2, on_exhausted="fail"))
+    harness.begin()
+    harness.finish("fetch", output=page(1))
+    harness.finish("fetch", output=page(2))
+
+    assert harness.status == "failed"
+    error = msgspec.json.decode(harness.job.state.error or b"{}")
+    assert error["type"] == "pages_exhausted"
+    assert "max_attempts: 2" in error["message"]
+
+
+def test_a_node_whose_last_page_is_the_maximum_completes() -> None:
+    harness = harness_of(paginating(calls_max=2, on_exhausted="fail"))
+    harness.begin()
+    harness.finish("fetch", output=page(1))
+    harness.finish("fetch", output=page(2, more=False))
+    harness.merge_outputs()
+
+    assert harness.status == "completed"

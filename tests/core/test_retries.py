@@ -150,18 +150,6 @@ def test_the_when_condition_overrides_whether_an_error_is_retryable() -> None:
     assert (harness.status, harness.rows["a"].attempt) == ("failed", 2)
 
 
-def test_events_of_later_attempts_refer_to_the_first_dispatch() -> None:
-    harness = JobHarness(plan_of({"a": []}, {"a": retrying()}))
-    first = harness.begin().events["job"][1]
-    harness.fail("a")
-    harness.apply(TimerDue("job", TimerKind.RETRY, "a", 1))
-
-    done = harness.finish("a").events["job"]
-
-    assert first.type == "node_dispatched"
-    assert [event.parent_seq for event in done if event.node_id == "a"] == [first.seq, first.seq]
-
-
 def test_a_lost_worker_does_not_use_up_an_attempt() -> None:
     harness = JobHarness(plan_of({"a": []}, {"a": task("a")}))
     harness.begin()
@@ -315,3 +303,21 @@ def test_a_retry_of_a_running_job_is_a_no_op() -> None:
 
     assert changes.requests == ["r1"]
     assert not changes.tasks
+
+
+def test_a_row_keeps_the_start_of_the_first_attempt() -> None:
+    harness = JobHarness(plan_of({"a": []}, {"a": NodePlan("a", on_error=RetryOnError(3))}))
+    harness.begin()
+    harness.start("a")
+    first_started_at = harness.now
+    for attempt in (1, 2):
+        harness.now += SECOND
+        harness.fail("a")
+        harness.job = harness.restored()
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
+    harness.finish("a")
+
+    row = harness.rows["a"]
+    assert row.first_started_at == first_started_at
+    assert row.started_at is not None
+    assert row.started_at > first_started_at

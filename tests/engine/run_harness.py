@@ -88,10 +88,11 @@ class Steered:
             data: Any = None,
             timeout: float = 1.0,
             id: str | None = None,
+            timestamp: str | None = None,
             workflow_id: str | None = None,
         ) -> dict[str, object]:
             """Record what would be sent."""
-            self.sent.append({"url": url, "type": type, "data": data})
+            self.sent.append({"url": url, "type": type, "data": data, "timestamp": timestamp})
             return {"status": 200, "webhook_id": "x", "response": self.answer}
 
         return {one.name: one for one in (declared(gate), declared(flaky), declared(webhook))}

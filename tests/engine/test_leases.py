@@ -3,8 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 
+from tests.defaults import WORKER_TIMEOUT_SECONDS
 from windlass.clock import SystemClock
 from windlass.engine.leases import Leases
+from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.store.leases import EngineRow
 from windlass.stores.memory.store import MemoryStore
 
 TOTAL = 4
@@ -20,7 +23,15 @@ class Owner:
         self.wanted: set[int] = set()
         self.renewals: dict[int, int] = {}
         self.may_give_back = asyncio.Event()
-        self.leases = Leases(store, name, self, total=TOTAL, lease_seconds=LEASE_SECONDS)
+        self.worker_timeout = WorkerTimeout(WORKER_TIMEOUT_SECONDS)
+        self.leases = Leases(
+            store,
+            EngineRow(name, WORKER_TIMEOUT_SECONDS),
+            self,
+            total=TOTAL,
+            lease_seconds=LEASE_SECONDS,
+            worker_timeout=self.worker_timeout,
+        )
         self._store = store
 
     def epochs(self) -> Mapping[int, int]:

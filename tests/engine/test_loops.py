@@ -239,6 +239,7 @@ async def test_pages_are_merged_in_order_and_each_is_an_attempt(tmp_path: Path) 
     )
 
 
+@pytest.mark.prove
 async def test_ten_thousand_waits_survive_a_restart_and_occupy_no_worker(tmp_path: Path) -> None:
     @handler("busy")
     async def busy(item: int) -> int:

@@ -7,12 +7,13 @@ import msgspec
 import pytest
 
 from tests.defaults import duties
-from tests.engine.run_harness import RunProcess, Steered, deploy, opened
+from tests.engine.run_harness import CLOCK, RunProcess, Steered, deploy, opened
 from windlass.core.errors import RunNotFound
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.runs import DeliveryFilter, RunFilter
 from windlass.stores.sqlite.store import SqliteStore
+from windlass.views.runs import load_run_view
 
 ECHO = {"nodes": {"say": {"handler": "echo", "params": {"x": 1}}}}
 GATE = {"nodes": {"wait": {"handler": "gate"}}}
@@ -130,6 +131,104 @@ async def test_another_workflow_is_triggered_with_its_input_checked(process: Run
     [triggered] = await process.store.jobs.list(JobFilter(workflow_id="report"))
     assert (await process.ended(triggered.spec.job_id)).state.status == "completed"
     assert msgspec.json.decode(triggered.spec.input) == {"day": 1, "page": 7}
+
+
+async def test_the_input_of_a_triggered_job_is_rendered_over_the_job_and_the_run(
+    process: RunProcess,
+) -> None:
+    given = {
+        "said": "{{ say.output.echoed_params.text }}",
+        "again": "{{ nodes.say.output.echoed_params.text }}",
+        "all": "{{ nodes }}",
+        "day": "{{ input.day }}",
+        "of": "{{ run.run_id }}",
+        "job": "{{ job.id }}",
+        "error": "{{ error }}",
+    }
+    trigger = {"type": "trigger_job", "parameters": {"workflow_id": "report", "input": given}}
+    flow = {
+        "nodes": {"say": {"handler": "echo", "params": {"text": "hello"}}},
+        "actions": {"on_success": trigger},
+    }
+    await deploy(process.store, "report", {"nodes": {"say": {"handler": "echo"}}})
+    await deploy(process.store, "flow", flow)
+    job = await process.submit("flow", b'{"day":"monday"}')
+
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
+
+    assert [one.error for one in run.detail.actions] == [None]
+    [triggered] = await process.store.jobs.list(JobFilter(parent_job_id=job.spec.job_id))
+    spec = triggered.spec
+    assert msgspec.json.decode(spec.input) == {
+        "said": "hello",
+        "again": "hello",
+        "all": {
+            "say": {
+                "output": {"echoed_params": {"text": "hello"}},
+                "result": {"echoed_params": {"text": "hello"}},
+                "status": "completed",
+                "meta": {},
+            }
+        },
+        "day": "monday",
+        "of": run.run_id,
+        "job": job.spec.job_id,
+        "error": None,
+    }
+    assert (spec.origin, spec.parent_run_id, spec.depth) == ("trigger_job", run.run_id, 1)
+    assert [one.job_id for one in run.detail.actions] == [spec.job_id]
+
+
+async def test_a_template_that_cannot_be_rendered_is_the_reason_of_the_action(
+    process: RunProcess,
+) -> None:
+    parameters = {"workflow_id": "flow", "input": {"x": "{{ input.missing }}"}}
+    trigger = {"type": "trigger_job", "parameters": parameters}
+    await deploy(process.store, "flow", {**ECHO, "actions": {"on_success": trigger}})
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
+
+    [record] = run.detail.actions
+    assert "missing" in (record.error or "")
+    assert run.detail.metrics is not None
+    assert run.detail.metrics.actions_failed == 1
+
+
+async def test_two_workflows_that_start_each_other_end(process: RunProcess) -> None:
+    for name, other in (("ping", "pong"), ("pong", "ping")):
+        trigger = {"type": "trigger_job", "parameters": {"workflow_id": other}}
+        await deploy(process.store, name, {**ECHO, "actions": {"on_success": trigger}})
+    await process.submit("ping")
+
+    runs = await process.runs_of("ping", 9)
+
+    last = max(runs, key=lambda row: row.detail.depth)
+    assert last.detail.depth == 16
+    assert "at most 16" in (last.detail.actions[0].error or "")
+
+
+async def test_a_task_that_no_worker_takes_does_not_block_its_workflow(
+    process: RunProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="windlass.runs")
+    flow = {
+        "nodes": {"a": {"handler": "echo", "queue": "nobody"}},
+        "constraints": {"max_concurrent_runs": 1, "start_timeout": "1s"},
+    }
+    await deploy(process.store, "flow", flow)
+    job = await process.submit("flow")
+
+    run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
+    after = await process.submit("flow")
+    second = await process.run_in(f"flow:{after.spec.job_id}", "failed")
+
+    assert [one.constraint for one in run.detail.violations] == ["start_timeout"]
+    assert "running" not in [one.state for one in run.detail.transitions]
+    assert [one.constraint for one in second.detail.violations] == ["start_timeout"]
+    fields = [vars(record)["fields"] for record in caplog.records if record.levelname == "ERROR"]
+    assert fields[0]["run_id"] == run.run_id
+    assert fields[0].keys() >= {"job_id", "scheduled_at", "state", "attempt"}
 
 
 async def test_an_action_that_cannot_be_performed_is_recorded_and_the_run_continues(
@@ -303,6 +402,7 @@ async def test_a_run_has_the_exit_code_of_its_container(process: RunProcess) -> 
     run = await process.run_in(f"flow:{job.spec.job_id}", "failed")
     assert run.detail.metrics is not None
     assert run.detail.metrics.exit_code == 3
+    assert run.detail.metrics.pod_start_seconds is not None
 
 
 async def test_a_schedule_starts_runs_by_itself(process: RunProcess) -> None:
@@ -338,11 +438,13 @@ async def test_a_backfill_runs_slots_without_a_run(process: RunProcess) -> None:
     await deploy(process.store, "flow", {**ECHO, "schedule": {"cron": "0 0 1 1 *"}})
     since, until = 1_420_070_400_000_000 - 1, 1_577_836_800_000_000
 
-    slots = await process.engine.runs.backfill("flow", since, until)
+    asked = await process.engine.runs.unfilled("flow", since, until)
+    answer = await process.engine.runs.backfill("flow", since, until)
     runs = await process.runs_of("flow", 6)
     again = await process.engine.runs.backfill("flow", since, until)
 
-    assert list(slots) == list(again) == sorted(run.scheduled_at for run in runs)
+    assert list(answer.slots) == list(asked.slots) == sorted(run.scheduled_at for run in runs)
+    assert (answer.left_out, again.slots, again.left_out) == ({}, [], {"has_run": 6})
     assert runs[-1].run_id == "flow:2015-01-01T00:00:00Z"
     assert len(await process.store.runs.list(RunFilter(workflow_id="flow", state="completed"))) == 6
 
@@ -406,24 +508,57 @@ async def test_runs_that_no_engine_served_for_too_long_are_orphaned(
     await two.stop()
 
 
-async def test_active_runs_have_heartbeats(store: SqliteStore, steered: Steered) -> None:
+async def heartbeats_of(process: RunProcess, run_id: str) -> int:
+    """Return the heartbeats of a run as the API shows them."""
+    row = await process.store.runs.get(run_id)
+    return (await load_run_view(process.store.runs, row, CLOCK.now())).metrics["heartbeats"]
+
+
+async def test_the_heartbeats_of_a_run_are_counted_on_the_way_and_over_a_restart(
+    store: SqliteStore, steered: Steered
+) -> None:
     await deploy(store, "flow", {**GATE, "constraints": ONE})
-    process = RunProcess(store, steered, duties=duties(run_heartbeat_seconds=0.02))
+    one = RunProcess(store, steered, duties=duties(run_heartbeat_seconds=0.02))
+    await one.start()
+    job = await one.submit("flow")
+    run_id = f"flow:{job.spec.job_id}"
+    await steered.started.wait()
+
+    async def has_heartbeats() -> bool:
+        return await heartbeats_of(one, run_id) >= 2
+
+    await one.until(has_heartbeats)
+    await one.stop()
+    before = await heartbeats_of(one, run_id)
+    two = RunProcess(store, steered)
+    await two.start()
+    steered.gate.set()
+    run = await two.run_in(run_id, "completed")
+    await two.stop()
+
+    assert run.detail.metrics is not None
+    assert run.detail.metrics.heartbeats >= before >= 2
+
+
+async def test_a_run_counts_no_heartbeats_before_its_own(
+    store: SqliteStore, steered: Steered
+) -> None:
+    await deploy(store, "flow", {**GATE, "constraints": ONE})
+    for _ in range(3):
+        await store.runs.put_heartbeat(0)
+    process = RunProcess(store, steered)
     await process.start()
     job = await process.submit("flow")
     await steered.started.wait()
+    await process.run_in(f"flow:{job.spec.job_id}", "running")
 
-    async def is_beaten() -> bool:
-        return await store.runs.heartbeat_age_seconds(0) is not None
-
-    await process.until(is_beaten)
+    during = await heartbeats_of(process, f"flow:{job.spec.job_id}")
     steered.gate.set()
-
     run = await process.run_in(f"flow:{job.spec.job_id}", "completed")
+    await process.stop()
 
     assert run.detail.metrics is not None
-    assert run.detail.metrics.heartbeats >= 1
-    await process.stop()
+    assert (during, run.detail.metrics.heartbeats) == (0, 0)
 
 
 async def test_a_resumed_job_continues_with_its_run(store: SqliteStore, steered: Steered) -> None:

@@ -130,7 +130,8 @@ async def test_the_limit_holds_with_three_engines_and_200_triggers_at_once(
         rows = await store.runs.list(RunFilter(limit=1_000))
     assert len({job.spec.shard for job in jobs}) == 1
     assert [row.state for row in rows] == ["completed"] * TRIGGERS
-    assert (counter.calls, counter.most) == (TRIGGERS, LIMIT)
+    assert counter.calls == TRIGGERS
+    assert 1 < counter.most <= LIMIT
     started = sorted(rows, key=lambda row: row.detail.started_at or 0)
     places = [
         row.detail.transitions[-5].at for row in started if "action_running" in row.detail.durations

@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 from handler_harness import running
 
@@ -98,7 +99,9 @@ async def test_another_exit_code_is_an_error_with_the_end_of_stderr() -> None:
     assert (finished.outcome.error.type, finished.outcome.error.retryable) == ("exit_code", True)
     assert finished.outcome.error.message == "sh exited with code 3: why"
     assert finished.outcome.meta is not None
-    assert b'"exit_code":3' in bytes(finished.outcome.meta)
+    meta = msgspec.json.decode(finished.outcome.meta)
+    assert (meta["exit_code"], meta["runtime"], meta["api_calls"]) == (3, "process", 0)
+    assert 0.0 <= meta["pod_start_seconds"] < 30.0
 
 
 async def test_exit_codes_may_be_declared_as_success() -> None:

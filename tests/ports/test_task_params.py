@@ -4,9 +4,11 @@ import asyncio
 
 import msgspec
 
+from windlass.core.artifacts import TaskArtifact
 from windlass.core.changes import Task
 from windlass.core.errors import StoreUnavailable
 from windlass.core.messages import Failed, TaskError
+from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.task_params import PARAMS_OUTPUTS_MAX, fetch_params
 from windlass.stores.memory.artifacts import MemoryArtifacts
@@ -26,13 +28,14 @@ class UnavailableArtifacts(MemoryArtifacts):
 
 
 def task_with(*keys: str) -> Task:
-    params = msgspec.json.encode({"all": [{"$artifact": key} for key in keys]})
-    return Task("j_n_1", "j", "n", 1, "take", params, artifacts=keys)
+    artifacts = [TaskArtifact(key, place=("all", at)) for at, key in enumerate(keys)]
+    params = msgspec.json.encode({"all": [None] * len(keys)})
+    return Task("j_n_1", "j", "n", 1, "take", params, artifacts=tuple(artifacts))
 
 
 async def fetch(store: Artifacts, *keys: str, seconds_max: float = 20.0) -> bytes | Failed:
     return await fetch_params(
-        store, task_with(*keys), output_bytes_max=BYTES_MAX, seconds_max=seconds_max
+        ArtifactReader(store), task_with(*keys), output_bytes_max=BYTES_MAX, seconds_max=seconds_max
     )
 
 
@@ -47,6 +50,57 @@ async def test_artifacts_are_replaced_by_their_values() -> None:
     keys = [await store.put("j", body) for body in (b'"a"', b"[1,2]")]
 
     assert await fetch(store, *keys) == b'{"all":["a",[1,2]]}'
+
+
+async def test_parts_of_artifacts_are_replaced_by_their_values() -> None:
+    store = MemoryArtifacts()
+    key = await store.put("j", b'{"rows":[[1],[2]],"n":null}')
+    artifacts = (
+        TaskArtifact(key, ("rows", 1), "a.output", ("x",)),
+        TaskArtifact(key, ("rows",), "a.output", ("y", 0)),
+        TaskArtifact(key, ("n",), "a.output", ("z",)),
+        TaskArtifact(key, (), "a.output", ("all",)),
+    )
+    params = b'{"x":null,"y":[null],"z":null,"all":null}'
+    task = Task("j_n_1", "j", "n", 1, "take", params, artifacts=artifacts)
+
+    found = await fetch_params(
+        ArtifactReader(store), task, output_bytes_max=BYTES_MAX, seconds_max=20.0
+    )
+
+    expected = b'{"x":[2],"y":[[[1],[2]]],"z":null,"all":{"rows":[[1],[2]],"n":null}}'
+    assert found == expected
+
+
+async def test_only_the_parts_of_artifacts_count_against_the_limit() -> None:
+    store = MemoryArtifacts()
+    keys = [
+        await store.put("j", msgspec.json.encode({"n": n, "text": "x" * 900})) for n in range(40)
+    ]
+    artifacts = [TaskArtifact(key, ("n",), "a", ("all", at)) for at, key in enumerate(keys)]
+    params = msgspec.json.encode({"all": [None] * 40})
+    task = Task("j_n_1", "j", "n", 1, "take", params, artifacts=tuple(artifacts))
+
+    found = await fetch_params(
+        ArtifactReader(store), task, output_bytes_max=BYTES_MAX, seconds_max=20.0
+    )
+
+    assert found == msgspec.json.encode({"all": list(range(40))})
+
+
+async def test_a_missing_part_fails_permanently_with_what_there_is() -> None:
+    store = MemoryArtifacts()
+    key = await store.put("j", b'{"rows":[]}')
+    artifact = TaskArtifact(key, ("row",), "a.output", ("x",))
+    task = Task("j_n_1", "j", "n", 1, "take", b'{"x":null}', artifacts=(artifact,))
+
+    outcome = await fetch_params(
+        ArtifactReader(store), task, output_bytes_max=BYTES_MAX, seconds_max=20.0
+    )
+
+    assert isinstance(outcome, Failed)
+    assert (outcome.error.type, outcome.error.retryable) == ("template_failed", False)
+    assert outcome.error.message.startswith("params: a.output has no 'row'; available: rows")
 
 
 async def test_params_are_limited_by_the_largest_output() -> None:

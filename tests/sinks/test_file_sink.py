@@ -290,3 +290,33 @@ def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path) -> None:
 
     assert "FormatMissing" in done.stdout
     assert "pip install 'windlass[parquet]'" in done.stdout
+
+
+async def test_declared_columns_are_the_header_whichever_row_comes_first(files: Files) -> None:
+    columns = ["id", "name", "note"]
+    await files.write([{"name": "a"}], "out.csv", columns=columns)
+
+    await files.write([{"id": 2, "note": "n"}], "out.csv", columns=columns)
+
+    assert files.text("out.csv") == "id,name,note\n,a,\n2,,n\n"
+
+
+async def test_a_row_with_an_undeclared_column_is_rejected(files: Files) -> None:
+    with pytest.raises(RowsRefused, match=r"'nmae'.*did you mean 'name'.*columns"):
+        await files.write([{"nmae": 1}], "out.csv", columns=["name"])
+
+    assert not (files.folder / "out.csv").exists()
+
+
+async def test_a_file_with_another_header_than_the_declared_columns_is_rejected(
+    files: Files,
+) -> None:
+    await files.write([{"a": 1}], "out.csv")
+
+    with pytest.raises(RowsRefused, match=r"differs from columns: a"):
+        await files.write([{"a": 1}], "out.csv", columns=["a", "b"])
+
+
+async def test_columns_of_a_file_without_a_header_are_rejected(files: Files) -> None:
+    with pytest.raises(OptionsInvalid, match="columns are for CSV files"):
+        await files.write([{"a": 1}], "out.jsonl", columns=["a"])

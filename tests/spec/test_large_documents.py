@@ -29,7 +29,13 @@ def chain(reference: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize("reference", ["", "n{1}.output.x"], ids=["plain", "templates"])
+@pytest.mark.parametrize(
+    "reference",
+    [
+        pytest.param("", id="plain"),
+        pytest.param("n{1}.output.x", id="templates", marks=pytest.mark.prove),
+    ],
+)
 def test_a_hundred_thousand_nodes_are_read_checked_and_compiled(reference: str) -> None:
     text = chain(reference)
     began = time.process_time()
@@ -79,6 +85,7 @@ def test_references_far_up_are_found_in_bounded_time() -> None:
     assert time.process_time() - began < SECONDS_MAX
 
 
+@pytest.mark.prove
 def test_a_cycle_of_a_hundred_thousand_nodes_is_named() -> None:
     text = chain().replace("  n0: {handler: echo}", f"  n0: {{handler: echo, needs: n{NODES - 1}}}")
 

@@ -75,6 +75,53 @@ def loop_plan(**keys: object) -> LoopPlan:
     return plan
 
 
+def test_white_space_around_a_template_in_place_of_a_whole_section_is_ignored() -> None:
+    plan = plan_of(
+        """
+workflow_id: blocks
+nodes:
+  a:
+    handler: echo
+    when: |
+      {{ input.flag }}
+    loop:
+      collection: >
+        {{ input.list }}
+    params: |
+      {{ input.params }}
+    retry:
+      on_error:
+        when: |
+          {{ error.retryable }}
+      on_success:
+        while: |
+          {{ response.more }}
+        next_call: |
+          {{ response.next }}
+""",
+        "a",
+    )
+
+    assert plan.loop is not None
+    assert plan.on_success is not None
+    templates = [plan.when, plan.loop.collection, plan.params, plan.on_error.when]
+    templates += [plan.on_success.condition, plan.on_success.next_call]
+    assert [template.source for template in templates if template is not None] == [
+        "{{ input.flag }}",
+        "{{ input.list }}",
+        "{{ input.params }}",
+        "{{ error.retryable }}",
+        "{{ response.more }}",
+        "{{ response.next }}",
+    ]
+
+
+def test_white_space_around_a_template_inside_params_is_kept() -> None:
+    plan = node_plan(params={"body": "{{ input.body }}\n"})
+
+    assert plan.params == compile_template({"body": "{{ input.body }}\n"})
+
+
 def test_a_loop_is_compiled_with_all_its_keys() -> None:
     plan = plan_of(FULL, "enrich")
 
@@ -149,7 +196,7 @@ def test_a_loop_with_only_a_collection_has_defaults() -> None:
         [1, "a", {"b": None}],
         ["{{ input.a }}", 2],
         "{{ input.a }}",
-        " {{ x | list }} ",
+        "{{ x | list }}",
         "{# all #}{{ x }}",
     ],
 )
@@ -440,3 +487,40 @@ def test_code_outside_a_loop_receives_no_element() -> None:
     )
 
     assert plan.params == compile_template({"code": CODE})
+
+
+BOUNDED = {
+    "workflow_id": "w",
+    "nodes": {
+        "a": {
+            "handler": "http",
+            "params": {"url": "https://x.test"},
+            "loop": {
+                "collection": [1],
+                "on_failure": "continue",
+                "max_failed": 0,
+                "max_failure_rate": 0.5,
+            },
+            "retry": {
+                "on_error": {"max_rate_limited": "2h"},
+                "on_success": {"while": "{{ response.more }}", "on_exhausted": "fail"},
+            },
+        }
+    },
+}
+
+
+def test_bounds_on_failures_rate_limits_and_pages_are_read() -> None:
+    plan = plan_of(BOUNDED, "a")
+
+    assert plan.loop is not None
+    assert (plan.loop.failed_max, plan.loop.failure_rate_max) == (0, 0.5)
+    assert plan.on_error.rate_limited_max_seconds == 7200
+    assert plan.on_success is not None
+    assert plan.on_success.on_exhausted == "fail"
+
+
+def test_bounds_survive_the_stored_form() -> None:
+    definition = read(BOUNDED)
+
+    assert definition_from_json(definition_json(definition)) == definition

@@ -20,6 +20,7 @@ from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.shards import shard_of
 from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request, StoredResult
+from windlass.ports.store.leases import EngineRow
 from windlass.ports.store.logs import LogFilter
 from windlass.ports.store.runs import RunFilter, RunRequest
 from windlass.ports.store.workflows import AliasTarget
@@ -187,6 +188,15 @@ async def test_jobs_are_distributed_over_the_shards_of_the_new_database(
     await store.close()
 
 
+async def test_the_new_database_records_its_number_of_shards(
+    source: SqliteStore, path: str, target: str
+) -> None:
+    store = await copied(source, path, target)
+
+    assert await store.leases.record_shard_count(SHARDS + 1) == SHARDS
+    await store.close()
+
+
 async def test_jobs_of_runs_are_copied_to_the_shard_of_their_workflow_with_their_requests_and_results(
     source: SqliteStore, path: str, target: str
 ) -> None:
@@ -254,7 +264,7 @@ async def test_a_database_that_an_engine_uses_is_refused(
     source: SqliteStore, path: str, target: str
 ) -> None:
     store = await PostgresStore.open(target, SystemClock(), connections_max=10)
-    await store.leases.renew("engine-7", {}, 60.0)
+    await store.leases.renew(EngineRow("engine-7", 15.0), {}, 60.0)
 
     with pytest.raises(RequestRefused, match="engine-7"):
         await copy_database(path, target, SHARDS, T0)
@@ -320,8 +330,9 @@ async def test_every_table_of_an_embedded_database_is_known_to_the_copy(
         )
     }
 
-    # Leases and the history of the schema are not copied.
+    # Leases, the number of shards and the history of the schema are not copied.
     assert tables - {
+        "deployment",
         "shards",
         "engines",
         "schema_version",

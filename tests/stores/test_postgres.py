@@ -14,6 +14,7 @@ from tests.contracts.rows import T0, changes, end, event, job_row, new_job, node
 from tests.contracts.run_rows import put_runs, run_changes, run_row
 from tests.servers import Server, drop_database, new_database, start_postgres
 from windlass.clock import SystemClock
+from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
 from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request
@@ -259,6 +260,21 @@ async def test_pruning_skips_a_locked_job(store: PostgresStore, admin: asyncpg.C
 
 
 # Migrations
+
+
+async def test_nodes_in_flight_of_an_older_schema_keep_their_dispatch(
+    store: PostgresStore, admin: asyncpg.Connection
+) -> None:
+    lease = await store.leases.take(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
+    [step] = [step for step in migrations(POSTGRES) if step.name == "in_flight_entries"]
+    await admin.execute('update events set in_flight = \'[[4,"a",2,77],[5,"b",2,78]]\'')
+
+    await admin.execute(step.sql)
+
+    entries = (InFlightEntry(4, "a", 77), InFlightEntry(5, "b", 78))
+    assert (await store.jobs.restore("j1")).in_flight == entries
 
 
 async def test_processes_that_start_concurrently_migrate_once(postgres_server: Server) -> None:

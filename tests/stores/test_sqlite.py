@@ -11,6 +11,7 @@ from msgspec import Raw
 from tests.contracts.rows import changes, event, job_row, new_job, node_row
 from tests.contracts.run_rows import put_runs, run_changes, run_row
 from windlass.clock import SystemClock
+from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
 from windlass.ports.store.jobs import JobFilter, Request
 from windlass.ports.store.workflows import StoredWorkflow
@@ -135,6 +136,22 @@ async def test_migrations_are_applied_once(store: SqliteStore, path: str) -> Non
     applied = list(apsw.Connection(path).execute("select number, checksum from schema_version"))
 
     assert applied == sorted((step.number, step.checksum) for step in migrations(SQLITE))
+
+
+async def test_nodes_in_flight_of_an_older_schema_keep_their_dispatch(
+    store: SqliteStore, path: str
+) -> None:
+    lease = await store.leases.take(0, "one")
+    await store.jobs.insert([new_job("j1")])
+    await store.commit(0, lease.epoch, changes(events={"j1": [event(2)]}))
+    [step] = [step for step in migrations(SQLITE) if step.name == "in_flight_entries"]
+    database = apsw.Connection(path)
+    database.execute('update events set in_flight = \'[[4,"a",2,77],[5,"b",2,78]]\'')
+
+    database.execute(step.sql)
+
+    entries = (InFlightEntry(4, "a", 77), InFlightEntry(5, "b", 78))
+    assert (await store.jobs.restore("j1")).in_flight == entries
 
 
 async def test_definitions_are_applied_again_when_they_changed(

@@ -305,7 +305,12 @@ async def test_stopping_worker_finishes_its_tasks(deployment: Deployment) -> Non
 
 @pytest.mark.parametrize(
     ("deployment", "workflow"),
-    [("redis", "threads"), ("redis", "blocked"), ("redis", "burning"), ("postgres", "burning")],
+    [
+        ("redis", "threads"),
+        ("redis", "blocked"),
+        pytest.param("redis", "burning", marks=pytest.mark.prove),
+        pytest.param("postgres", "burning", marks=pytest.mark.prove),
+    ],
     indirect=["deployment"],
 )
 async def test_busy_handlers_do_not_make_a_worker_lost(
@@ -318,6 +323,38 @@ async def test_busy_handlers_do_not_make_a_worker_lost(
     assert await deployment.ended(job_ids) == {"completed": 3}
     assert {len(executions(deployment, job_id)) for job_id in job_ids} == {1}
     assert (await deployment.audit()).losses == 0
+
+
+@both_brokers
+async def test_worker_with_rare_heartbeats_adapts_to_the_timeout_of_the_engines(
+    deployment: Deployment,
+) -> None:
+    # Consistent with each other, but not with the settings of the engine.
+    rare = {
+        "WINDLASS_WORKER__HEARTBEAT_SECONDS": "20",
+        "WINDLASS_ENGINE__WORKER_TIMEOUT_SECONDS": "60",
+    }
+    worker = await deployment.fleet.worker("rare", settings=rare)
+    # The worker is waiting for its next heartbeat when the engine appears.
+    await engines(deployment, 1)
+
+    job_ids = await deployment.submit("threads", 2)
+
+    assert await deployment.ended(job_ids) == {"completed": 2}
+    assert {len(executions(deployment, job_id)) for job_id in job_ids} == {1}
+    assert (await deployment.audit()).losses == 0
+    assert "engine.worker_timeout_seconds = 2" in worker.log.read_text()
+
+
+async def test_process_with_another_number_of_shards_does_not_start(
+    deployment: Deployment,
+) -> None:
+    process = await deployment.fleet.spawn(
+        "other", "engine", settings={"WINDLASS_ENGINE__SHARDS": "9"}
+    )
+
+    assert await process.ended() == 2
+    assert "the database has 8 shards, not 9; set engine.shards = 8" in process.log.read_text()
 
 
 async def test_health_and_workers_show_all_processes(deployment: Deployment) -> None:
@@ -341,6 +378,47 @@ async def test_health_and_workers_show_all_processes(deployment: Deployment) -> 
     assert len(health.shards) == SHARDS
     assert {worker.worker_id for worker in health.workers} == names
     assert all(name in listed.stdout for name in names)
+
+
+async def test_killed_worker_is_stale_and_stopped_one_disappears(deployment: Deployment) -> None:
+    _, [killed, stopped] = await asyncio.gather(engines(deployment, 1), workers(deployment))
+
+    async def listed() -> list[tuple[str, bool]]:
+        return [(one.worker_id, one.alive) for one in await deployment.client.workers.list()]
+
+    async def are_registered() -> bool:
+        return {killed.id, stopped.id} <= dict(await listed()).keys()
+
+    await until(are_registered, ENDS_SECONDS_MAX, "both workers are registered")
+    await killed.kill()
+    await stopped.stop()
+
+    assert stopped.id not in dict(await listed())
+
+    async def is_stale() -> bool:
+        return await listed() == [(killed.id, False)]
+
+    await until(is_stale, ENDS_SECONDS_MAX, "the killed worker is stale")
+    command = [sys.executable, "-m", "windlass", "workers", "--server", deployment.fleet.url]
+    shown = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, check=True
+    )
+    assert "stale" in shown.stdout
+
+
+async def test_health_is_degraded_while_shards_have_no_engine(deployment: Deployment) -> None:
+    before = await deployment.client.health()
+    engine = await deployment.fleet.engine()
+    await deployment.balanced(engine)
+    owned = await deployment.client.health()
+    await engine.kill()
+
+    async def is_degraded() -> bool:
+        return (await deployment.client.health()).status == "degraded"
+
+    await until(is_degraded, ENDS_SECONDS_MAX, "the leases of the killed engine have expired")
+    assert (before.status, owned.status, owned.engines) == ("degraded", "ok", [engine.id])
+    assert before.problems == ["no engine is running: jobs do not advance"]
 
 
 async def test_requests_waits_and_streams_reach_jobs_of_other_processes(

@@ -12,8 +12,8 @@ BUNDLE_BYTES_MAX = 250_000
 SPECS = sorted(path.name for path in (UI / "browser").glob("*.spec.ts"))
 # Tests that measure time, for which all others have to wait.
 ALONE = {"large.spec.ts"}
-# Tests of every page in every theme and width, which take minutes.
-LONG = ALONE | {"accessibility.spec.ts"}
+# Tests of every page in every theme and width, which take minutes, and tests that restart servers.
+LONG = ALONE | {"accessibility.spec.ts", "restart.spec.ts", "security.spec.ts", "webhooks.spec.ts"}
 
 
 def marks_of(spec: str) -> list[pytest.MarkDecorator]:

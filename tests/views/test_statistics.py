@@ -203,3 +203,13 @@ def test_empty_intervals_are_included() -> None:
 
     assert len(found) == 12
     assert {(one.submitted, one.completed, one.p50_seconds) for one in found} == {(0, 0, None)}
+
+
+def test_the_duration_of_a_node_covers_all_its_attempts() -> None:
+    spans = [
+        NodeSpan("j", "first", "completed", 4, T0 + SECOND, T0 + SECOND, first_started_at=T0),
+    ]
+
+    first = node_statistics(plan(), spans, CriticalPath([], {}))[0]
+
+    assert first.duration_seconds == DurationsView(p50=1.0, p95=1.0, max=1.0)

@@ -7,14 +7,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from large_handlers import GIVERS, TAKERS
 from worker_harness import Bench, LoopClock, registry, task, working
 
-from windlass.core.artifacts import INLINE_BYTES_MAX, is_reference, read_reference
+from windlass.core.artifacts import (
+    INLINE_BYTES_MAX,
+    TaskArtifact,
+    is_reference,
+    read_reference,
+)
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded
 from windlass.ports.artifacts import Artifacts
@@ -48,10 +53,32 @@ def large(text: str) -> bytes:
     return msgspec.json.encode(text * (INLINE_BYTES_MAX + 1))
 
 
-def taking(
-    handler: str, params: object, *keys: str, task_id: str = "job_node_1", **rest: Any
-) -> Task:
-    return task(handler, params, task_id, artifacts=keys, **rest)
+def taking(handler: str, params: object, task_id: str = "job_node_1", **rest: Any) -> Task:
+    """Return a task whose params contain artifacts."""
+    artifacts: list[TaskArtifact] = []
+    return task(
+        handler, without(params, (), artifacts), task_id, artifacts=tuple(artifacts), **rest
+    )
+
+
+def without(params: Any, place: tuple[str | int, ...], artifacts: list[TaskArtifact]) -> Any:
+    """Return params with null in place of artifacts, which are added to a list with their places."""
+    match params:
+        case TaskArtifact():
+            artifacts.append(msgspec.structs.replace(params, place=place))
+            return None
+        case dict():
+            return {
+                key: without(part, (*place, key), artifacts)
+                for key, part in cast("dict[str, Any]", params).items()
+            }
+        case list():
+            return [
+                without(part, (*place, index), artifacts)
+                for index, part in enumerate(cast("list[Any]", params))
+            ]
+        case _:
+            return params
 
 
 class GatedArtifacts:
@@ -149,9 +176,7 @@ async def test_an_output_beyond_the_setting_is_rejected_with_both_sizes(
 async def test_an_output_of_many_megabytes_is_returned_from_a_child(store: FolderArtifacts) -> None:
     async with running(store, output_bytes_max=40 * MIB) as bench:
         outcome = await outcome_of(bench, task("give_isolated", {"size": 39 * MIB}))
-        work = taking(
-            "take_isolated", {"a": {"$artifact": (key := read_reference(outcome.output).key)}}, key
-        )
+        work = taking("take_isolated", {"a": TaskArtifact(read_reference(outcome.output).key)})
         output = await bench.output(msgspec.structs.replace(work, task_id="job_n_2"))
 
     assert output == {"a": f"x*{39 * MIB}"}
@@ -179,12 +204,12 @@ async def test_a_handler_gets_the_value_in_place_of_its_reference(
 ) -> None:
     a, b = await store.put("j0", large("a")), await store.put("j0", large("b"))
     params = {
-        "one": {"$artifact": a},
-        "many": [{"deep": {"$artifact": b}}, {"$artifact": a}],
+        "one": TaskArtifact(a),
+        "many": [{"deep": TaskArtifact(b)}, TaskArtifact(a)],
         "plain": "p",
     }
     async with running(store) as bench:
-        output = await bench.output(taking(handler, params, a, b))
+        output = await bench.output(taking(handler, params))
 
     length = INLINE_BYTES_MAX + 1
     assert output == {
@@ -199,28 +224,18 @@ async def test_a_value_may_be_the_params_themselves(store: FolderArtifacts) -> N
         "j0", msgspec.json.encode({"text": "t" * INLINE_BYTES_MAX, "n": [1, 2.5, None]})
     )
     async with running(store) as bench:
-        output = await bench.output(taking("take", {"$artifact": key}, key))
+        output = await bench.output(taking("take", TaskArtifact(key)))
 
     assert output == {"text": f"t*{INLINE_BYTES_MAX}", "n": [1, 2.5, None]}
 
 
 async def test_data_that_looks_like_a_reference_is_data(store: FolderArtifacts) -> None:
     key = await store.put("j0", large("a"))
-    other = await store.put("j0", large("b"))
-    params = {
-        "unlisted": {"$artifact": other},
-        "more": {"$artifact": key, "and": 1},
-        "number": {"$artifact": 1},
-        "text": f'{{"$artifact":"{key}"}}',
-        "real": {"$artifact": key},
-    }
+    data = {"$artifact": key, "key": key, "path": []}
     async with running(store) as bench:
-        output = await bench.output(taking("take", params, key))
+        output = await bench.output(taking("take", {"data": data, "real": TaskArtifact(key)}))
 
-    assert output.pop("real") == f"a*{INLINE_BYTES_MAX + 1}"
-    output["text"] = params["text"]
-    params.pop("real")
-    assert output == params
+    assert output == {"data": data, "real": f"a*{INLINE_BYTES_MAX + 1}"}
 
 
 async def test_without_artifacts_nothing_is_fetched(store: FolderArtifacts) -> None:
@@ -235,7 +250,7 @@ async def test_a_missing_artifact_fails_the_attempt_permanently(
 ) -> None:
     key = f"j0/{'0' * 64}"
     async with running(store) as bench:
-        error = await bench.error(taking(handler, {"a": {"$artifact": key}}, key))
+        error = await bench.error(taking(handler, {"a": TaskArtifact(key)}))
 
     assert (error.type, error.retryable) == ("artifact_not_found", False)
     assert key in error.message
@@ -247,7 +262,7 @@ async def test_a_store_that_does_not_respond_is_retryable(monkeypatch: pytest.Mo
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     store, key = S3Artifacts("s3://values"), f"j0/{'0' * 64}"
     async with running(store) as bench:
-        error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
+        error = await bench.error(taking("take", {"a": TaskArtifact(key)}))
 
     assert (error.type, error.retryable) == ("artifacts_unavailable", True)
     assert "s3://values" in error.message
@@ -271,7 +286,7 @@ async def test_a_store_that_cannot_be_written_is_retryable(
 async def test_a_task_with_artifacts_is_retryable_on_a_worker_without_a_store() -> None:
     key = f"j0/{'0' * 64}"
     async with running(None) as bench:
-        error = await bench.error(taking("take", {"a": {"$artifact": key}}, key))
+        error = await bench.error(taking("take", {"a": TaskArtifact(key)}))
 
     assert (error.type, error.retryable) == ("artifacts_unavailable", True)
     assert "no artifact store" in error.message
@@ -285,9 +300,9 @@ async def test_values_that_are_too_large_together_are_rejected(
         await store.put("j0", msgspec.json.encode(letter * MIB))
         for letter in "abcdefghi"[: 9 // repeats or 1]
     ]
-    params = {"all": [{"$artifact": key} for key in keys] * repeats}
+    params = {"all": [TaskArtifact(key) for key in keys] * repeats}
     async with running(store) as bench:
-        error = await bench.error(taking("take", params, *keys))
+        error = await bench.error(taking("take", params))
 
     assert (error.type, error.retryable) == ("params_invalid", False)
     assert "artifacts.bytes_max" in error.message
@@ -298,7 +313,7 @@ async def test_no_more_values_are_fetched_once_they_are_too_large(store: FolderA
     gate = GatedArtifacts(store)
     gate.opened.set()
     async with running(gate) as bench:
-        await bench.error(taking("take", {"all": [{"$artifact": key} for key in keys]}, *keys))
+        await bench.error(taking("take", {"all": [TaskArtifact(key) for key in keys]}))
 
     assert gate.passed < 20
 
@@ -308,9 +323,7 @@ async def test_a_thread_with_large_values_that_never_returns_is_replaced(
 ) -> None:
     key = await store.put("j0", large("a"))
     async with running(store, threads=1) as bench:
-        work = taking(
-            "stuck", {"a": {"$artifact": key}}, key, task_id="j1_n_1", timeout_seconds=0.1
-        )
+        work = taking("stuck", {"a": TaskArtifact(key)}, task_id="j1_n_1", timeout_seconds=0.1)
         error = await bench.error(work)
         output = await bench.output(task("take_threaded", {"n": 1}, "j2_n_1"))
 
@@ -350,7 +363,7 @@ async def test_a_cancel_stops_an_attempt_that_has_not_begun(store: FolderArtifac
     reports: list[TaskReport] = []
     key = await store.put("j0", b"[]")
     async with executing(store, reports.append) as executor:
-        executor.start(taking("take", {"a": {"$artifact": key}}, key))
+        executor.start(taking("take", {"a": TaskArtifact(key)}))
 
         assert executor.cancel("job_node_1")
         assert not executor.cancel("job_node_1")
@@ -396,7 +409,7 @@ async def test_a_cancel_ends_an_attempt_whose_params_are_being_fetched(
 ) -> None:
     gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
     async with running(gate) as bench:
-        await bench.broker.publish([taking(handler, {"a": {"$artifact": key}}, key)])
+        await bench.broker.publish([taking(handler, {"a": TaskArtifact(key)})])
         await gate.reached.wait()
         await bench.broker.cancel(["job_node_1"])
         finished = await bench.ended()
@@ -421,9 +434,7 @@ async def test_fetching_does_not_count_against_the_timeout(
 ) -> None:
     gate, key = GatedArtifacts(store), await store.put("j0", large("a"))
     async with running(gate) as bench:
-        await bench.broker.publish(
-            [taking(handler, {"a": {"$artifact": key}}, key, timeout_seconds=5)]
-        )
+        await bench.broker.publish([taking(handler, {"a": TaskArtifact(key)}, timeout_seconds=5)])
         await gate.reached.wait()
         beats = len(bench.broker.extended)
         await bench.until(lambda: len(bench.broker.extended) > beats + 2)

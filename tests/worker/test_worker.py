@@ -12,6 +12,7 @@ import pytest
 from worker_harness import Bench, registry, task, working
 
 from windlass import Context, FatalError, RetryableError, handler
+from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Failed, Succeeded, TaskStarted
 from windlass.ports.broker import TaskReport
 from windlass.testing import virtual_time
@@ -112,6 +113,8 @@ async def test_a_task_is_run_and_its_result_reported() -> None:
         4,
     )
     assert finished.worker_id == "worker-1"
+    assert finished.started_at is not None
+    assert finished.finished_at is not None
     assert 0 < finished.started_at <= finished.finished_at
 
 
@@ -303,6 +306,36 @@ async def test_heartbeats_continue_while_a_thread_is_busy() -> None:
         await bench.until(
             lambda: sum("job_node_1" in task_ids for task_ids in bench.broker.extended) >= 5
         )
+
+
+async def test_a_stopped_worker_leaves_the_list_of_workers_after_its_last_report() -> None:
+    bench = Bench(registry(echo))
+    running = asyncio.create_task(bench.worker.run())
+    await bench.run(task("echo"))
+    assert bench.broker.deregistered == []
+
+    await bench.worker.stop(0.0)
+    await running
+
+    assert bench.broker.deregistered == ["worker-1"]
+
+
+async def test_a_worker_stops_although_the_broker_is_unavailable(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = Bench(registry(echo))
+    running = asyncio.create_task(bench.worker.run())
+
+    async def unavailable(worker_id: str) -> None:
+        raise BrokerUnavailable("no answer")
+
+    bench.broker.deregister = unavailable
+    await bench.run(task("echo"))
+    async with asyncio.timeout(STOP_SECONDS_MAX):
+        await bench.worker.stop(0.0)
+        await running
+
+    assert "stays listed as stale: no answer" in caplog.text
 
 
 async def test_a_blocked_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,6 +37,7 @@ class RecordingBroker:
         self.sent: list[Message] = []
         self.extended: list[list[str]] = []
         self.returned: list[str] = []
+        self.deregistered: list[str] = []
         self.cancels_received = 0
         self.to_stop_on_extend: list[str] = []
         self.failures: dict[str, int] = {}
@@ -128,6 +129,12 @@ class RecordingBroker:
 
     async def reclaim(self, timeout_seconds: float) -> int:
         return 0
+
+    async def forget_workers(self, silent_seconds: float) -> None: ...
+
+    async def deregister(self, worker_id: str) -> None:
+        await self._respond("deregister")
+        self.deregistered.append(worker_id)
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return []

@@ -1,11 +1,13 @@
 """The tables of docs/reference/settings.md, from the declarations in windlass/settings.py."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from tools.generate.output import Output
 from windlass.settings import Declaration, Settings, declarations
+from windlass.settings_rules import RULES
 
 PAGE = "docs/reference/settings.md"
 # The sections of settings that each table of the page lists; settings without a section are in the first one.
@@ -23,6 +25,13 @@ def outputs() -> Iterable[Output]:
     """Return one block per table."""
     for block, sections in TABLES.items():
         yield Output(PAGE, "\n".join([HEADER, *_rows(sections)]), block)
+    yield Output(PAGE, "\n".join(f"- {_quoted(rule.text)}" for rule in RULES), "settings-rules")
+
+
+def _quoted(text: str) -> str:
+    """Return a text with the names of settings as code."""
+    names = sorted(declarations(), key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, names)), lambda found: f"`{found[0]}`", text)
 
 
 def _rows(sections: tuple[str, ...]) -> Iterator[str]:

@@ -6,7 +6,9 @@ import { expect, type Server, test } from "./server";
 const LAYERS = 100;
 const WIDTH = 100;
 const OPEN_MS_MAX = 3_000;
-const LONG_TASK_MS_MAX = 200;
+// On a machine that computes the sum below in the reference time; slower machines get more.
+const LONG_TASK_MS_MAX = 300;
+const REFERENCE_MS = 200;
 const REQUESTS_MAX_PER_SECOND = 5;
 
 // Other processes may slow down the machine, so one fast try is enough.
@@ -26,6 +28,19 @@ function mesh(): object {
     }
   }
   return { workflow_id: "mesh", nodes };
+}
+
+/** Return how many times slower than the reference this machine computes now. */
+async function slowness(page: Page): Promise<number> {
+  const milliseconds = await page.evaluate(() => {
+    const startedAt = performance.now();
+    let sum = 0;
+    for (let number = 1; number < 10_000_000; number++) {
+      sum = (sum + Math.sqrt(number)) % 1_000_003;
+    }
+    return sum > 0 ? performance.now() - startedAt : 0;
+  });
+  return Math.max(1, milliseconds / REFERENCE_MS);
 }
 
 async function measureLongTasks(page: Page): Promise<() => Promise<number>> {
@@ -71,9 +86,12 @@ test("a job of 10,000 nodes opens quickly and stays responsive", async ({ page, 
   await expect(page.getByText(/10,000 completed/).first()).toBeAttached({ timeout: 60_000 });
 
   const worst = await longest();
-  process.stdout.write(`opened in ${opened} ms; longest task ${Math.round(worst)} ms\n`);
-  expect(opened).toBeLessThan(OPEN_MS_MAX);
-  expect(worst).toBeLessThan(LONG_TASK_MS_MAX);
+  const slower = await slowness(page);
+  process.stdout.write(
+    `opened in ${opened} ms; longest task ${Math.round(worst)} ms; ${slower.toFixed(1)} times the reference\n`,
+  );
+  expect(opened).toBeLessThan(OPEN_MS_MAX * slower);
+  expect(worst).toBeLessThan(LONG_TASK_MS_MAX * slower);
 });
 
 test("a loop of 100,000 iterations updates its counts with few requests", async ({ page, server }) => {
@@ -105,10 +123,12 @@ test("a loop of 100,000 iterations updates its counts with few requests", async 
 
   const requestsPerSecond = times.filter((time) => time > loadedAt).length / ((Date.now() - loadedAt) / 1_000);
   const worst = await longest();
+  const slower = await slowness(page);
   process.stdout.write(
-    `${counts.size} counts seen, ${requestsPerSecond.toFixed(1)} requests/s; longest task ${Math.round(worst)} ms\n`,
+    `${counts.size} counts seen, ${requestsPerSecond.toFixed(1)} requests/s; longest task ${Math.round(worst)} ms; ` +
+      `${slower.toFixed(1)} times the reference\n`,
   );
   expect(counts.size).toBeGreaterThan(3);
   expect(requestsPerSecond).toBeLessThan(REQUESTS_MAX_PER_SECOND);
-  expect(worst).toBeLessThan(LONG_TASK_MS_MAX);
+  expect(worst).toBeLessThan(LONG_TASK_MS_MAX * slower);
 });

@@ -10,7 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from windlass.api.operations import EVENT_STREAM, JSON, Endpoint, Operation
 from windlass.api.problems import MEDIA_TYPE, build_problem
-from windlass.api.requests import DELIVERY_ID, RUN_ID
+from windlass.api.requests import DELIVERY_ID, RUN_ID, WORKER_ID
 from windlass.core.fields import ID_PATTERN
 from windlass.wire import ProblemDetails, ProblemItem
 
@@ -40,6 +40,7 @@ DESCRIPTIONS = {200: "OK", 201: "Created", 202: "Accepted", 204: "No content", 5
 _PATH_SCHEMAS = {
     "run_id": {"type": "string", "pattern": RUN_ID},
     "delivery_id": {"type": "string", "pattern": DELIVERY_ID},
+    "worker_id": {"type": "string", "pattern": WORKER_ID},
     "version": {"type": "integer", "minimum": 1, "maximum": 999_999_999},
 }
 _ID_SCHEMA = {"type": "string", "pattern": ID_PATTERN, "maxLength": 128}

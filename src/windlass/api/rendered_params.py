@@ -3,7 +3,7 @@
 Params contain only the names of secrets, whose values only workers know.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -13,19 +13,21 @@ from windlass.api.optional_values import given
 from windlass.api.requests import Number, read_query
 from windlass.api.state import ApiState, ConcurrencyLimit
 from windlass.api.stored_node import StoredNode, read_node
-from windlass.core.artifacts import GONE, read_reference, resolve_params
+from windlass.core.artifacts import GONE, TaskArtifact, fill_params, read_reference
 from windlass.core.changes import NodeRow
 from windlass.core.errors import ArtifactNotFound, NotFound, TemplateFailed
 from windlass.core.job import Job
 from windlass.core.loop_state import CHUNK_ELEMENTS, read_progress
 from windlass.core.plan import LoopPlan, NodeKind, NodePlan
+from windlass.core.prefetch import large_outputs_read, nodes_named
 from windlass.core.sanitize import truncated
 from windlass.core.scopes import JobScope
 from windlass.core.states import NODE_STATES
 from windlass.core.templates.json_values import merged
-from windlass.core.templates.template import Template
+from windlass.core.templates.template import Passing, Template
+from windlass.ports.artifact_reader import ArtifactReader
 from windlass.views.loops import StoredLoop, iteration_row, stored_loop
-from windlass.views.outputs import NULL, VALUE_BYTES_MAX, OutputReader, read_output
+from windlass.views.outputs import NULL, VALUE_BYTES_MAX, OutputReader, output_size, read_output
 from windlass.wire import ParamsView
 
 # Nodes whose outputs one template may use.
@@ -50,6 +52,7 @@ class ParamsRenderer:
     def __init__(self, state: ApiState, reads: ConcurrencyLimit) -> None:
         self._state = state
         self._reads = reads
+        self._parts = ArtifactReader(state.artifacts)
 
     async def render(self, request: Request) -> ParamsView:
         """Return the params that a request asks for; JobNotFound, NodeNotFound, NotFound for an iteration."""
@@ -119,24 +122,21 @@ class ParamsRenderer:
     async def _render_template(
         self, target: _Target, template: Template, variables: Mapping[str, object]
     ) -> Raw:
-        """Render a template; a large output is only read if the template accesses its fields."""
+        """Render a template; a large output is only read if the template reads it or a part of it."""
         plan = target.plan
+        number = plan.index[target.node.id]
         job = Job(plan, target.job)
-        names = template.names_read(allow_references=False)
-        node_ids = [name for name in names if name in plan.index and name not in variables]
-        for node_id in node_ids[:NODES_READ_MAX]:
+        for node_id in nodes_named(job, template, number)[:NODES_READ_MAX]:
             for row in await self._state.store.jobs.nodes(target.job.spec.job_id, node_id):
                 _restore_node(job, plan.index[node_id], row)
-        accessed = template.names_read(allow_references=True)
-        for node_id in job.large.keys() & accessed:
+        for node_id in large_outputs_read(job, template, number, Passing.PARTS):
             output = job.large[node_id]
             job.values[read_reference(output).key] = await self._large_value(output)
-        scope = JobScope(job, template, variables)
-        scope.allow_references = True
-        rendered = template.render(scope)
-        if not scope.references_used:
+        scope = JobScope(job, template, number, variables, Passing.PARTS)
+        rendered, artifacts = template.render_params(scope)
+        if not artifacts:
             return rendered
-        return await self._with_values(rendered, list(job.large.values()))
+        return await self._with_values(rendered, artifacts, job.large.values())
 
     async def _large_value(self, output: Raw) -> object:
         try:
@@ -144,18 +144,31 @@ class ParamsRenderer:
         except ArtifactNotFound:
             return GONE
 
-    async def _with_values(self, rendered: Raw, references: Sequence[Raw]) -> Raw:
-        """Replace references in rendered params by their values, as far as they fit."""
-        values = await OutputReader(self._state.artifacts).read(references)
-        by_key: dict[str, bytes] = {}
-        for reference, value in zip(references, values, strict=True):
-            by_key[read_reference(reference).key] = bytes(value)
+    async def _with_values(
+        self, rendered: Raw, artifacts: Sequence[TaskArtifact], outputs: Iterable[Raw]
+    ) -> Raw:
+        """Put large values into the rendered params, as far as they fit. TemplateFailed without such a part."""
+        wholes = {read_reference(output).key: output for output in outputs}
+        reader = OutputReader(self._state.artifacts)
+        values: list[tuple[TaskArtifact, bytes]] = []
         # Each value fits; together they may not.
-        bytes_max = VALUE_BYTES_MAX * 2
-        filled = resolve_params(bytes(rendered), by_key, bytes_max)
-        if filled is None:
-            return truncated(bytes_max)
-        return Raw(filled)
+        left = VALUE_BYTES_MAX * 2
+        for artifact in artifacts:
+            if artifact.path:
+                value = await self._part(artifact, output_size(wholes[artifact.key]))
+            else:
+                (value,) = await reader.read([wholes[artifact.key]])
+            left -= len(memoryview(value))
+            if left < 0:
+                return truncated(VALUE_BYTES_MAX * 2)
+            values.append((artifact, bytes(value)))
+        return Raw(fill_params(bytes(rendered), values))
+
+    async def _part(self, artifact: TaskArtifact, size: int) -> Raw:
+        try:
+            return _limited(Raw(await self._parts.read(artifact)))
+        except ArtifactNotFound:
+            return truncated(size, missing=True)
 
     async def _next_call_patch(self, target: _Target, row: NodeRow) -> dict[str, object] | None:
         """Return the patch that earlier pages of the node apply to the params of the current page."""

@@ -20,6 +20,8 @@ T = TypeVar("T")
 RUN_ID = whole("[A-Za-z0-9_-]{1,128}:[A-Za-z0-9_.:-]{1,140}")
 # A delivery id is a task id.
 DELIVERY_ID = whole(r"[A-Za-z0-9_\[\]-]{1,300}")
+# Also the ids of Windlass processes, which contain the name of their host.
+WORKER_ID = whole(r"[A-Za-z0-9_.@:-]{1,300}")
 _ID = re.compile(ID_PATTERN)
 _QUOTED_MAX = 80
 CURSOR_CHARS_MAX = 512

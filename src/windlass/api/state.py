@@ -61,8 +61,6 @@ class ApiState(Struct, frozen=True):
     version: str
     # The largest output that the artifact store takes.
     artifact_bytes_max: int
-    # A task without a heartbeat for this long is reassigned.
-    worker_timeout_seconds: float
     # Keys of incoming webhooks.
     secrets: Secrets = field(default_factory=Secrets)
     # Allowed host names, on any port.

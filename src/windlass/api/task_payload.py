@@ -7,11 +7,13 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from windlass.api.state import ApiState
+from windlass.core.attempt_meta import continuation
 from windlass.core.changes import IterationRow, NodeRow, Task
 from windlass.core.ids import TaskId
 from windlass.core.loop_state import read_progress
 from windlass.core.messages import Failed
 from windlass.core.plan import NodePlan, Plan
+from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.broker import TaskClaim
 from windlass.ports.task_params import fetch_params
 from windlass.views.jobs import event_id
@@ -43,13 +45,15 @@ class PreparedClaim(Struct, frozen=True):
         return PreparedClaim([], [], [], [*self.returned, *task_ids])
 
 
-async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> PreparedClaim:
+async def prepare_claim(
+    state: ApiState, reader: ArtifactReader, claims: Sequence[TaskClaim]
+) -> PreparedClaim:
     """Resolve the values and metadata of claimed tasks."""
     prepared = PreparedClaim([], [], [], [])
     metadata = TaskMetadata(state)
     remaining_bytes = ANSWER_BYTES_MAX
     time = asyncio.get_running_loop().time
-    deadline = time() + CLAIM_PART * state.worker_timeout_seconds
+    deadline = time() + CLAIM_PART * state.control.worker_timeout_seconds
     for claim in claims:
         task = claim.task
         params: bytes | Failed = task.params
@@ -58,10 +62,10 @@ async def prepare_claim(state: ApiState, claims: Sequence[TaskClaim]) -> Prepare
                 prepared.returned.append(task.task_id)
                 continue
             params = await fetch_params(
-                state.artifacts,
+                reader,
                 task,
                 output_bytes_max=state.artifact_bytes_max,
-                seconds_max=TASK_PART * state.worker_timeout_seconds,
+                seconds_max=TASK_PART * state.control.worker_timeout_seconds,
             )
         if isinstance(params, Failed):
             prepared.failed.append((task, params))
@@ -170,19 +174,21 @@ def _retry_meta(task: Task, node: NodePlan, row: NodeRow | IterationRow) -> dict
     if task.retry_count > 0:
         retry = {
             "type": "on_error",
-            "attempt_number": task.retry_count + 1,
+            "attempt_number": task.attempt,
             "max_attempts": node.on_error.attempts_max,
             "parent_event_id": parent,
+            "backoff_seconds": progress.backoff_seconds,
             "scheduled_at": instant(row.dispatched_at),
         }
         return {"retry": retry}
     if progress.calls and node.on_success is not None:
         retry = {
             "type": "on_success",
-            "attempt_number": progress.calls + 1,
+            "attempt_number": task.attempt,
             "max_attempts": node.on_success.calls_max,
             "parent_event_id": parent,
-            "continuation": "polling" if node.on_success.next_call is None else "pagination",
+            "page": progress.calls + 1,
+            "continuation": continuation(node.on_success),
         }
         return {"retry": retry}
     return {}

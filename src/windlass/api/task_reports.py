@@ -36,6 +36,12 @@ def task_id_of(body: TaskResultRequest) -> TaskId:
             f"not a task of node {body.node_id} in job {body.job_id}: {quoted(body.task_id)}",
             "send task_id, job_id and node_id of the claimed task",
         )
+    if task_id.attempt == 0:
+        raise invalid(
+            "task_id",
+            f"attempts are counted from 1: {body.task_id}",
+            "send the task_id of the claimed task",
+        )
     if body.attempt not in (None, task_id.attempt):
         raise invalid("attempt", f"not the attempt of {body.task_id}: {body.attempt}", "omit it")
     if body.index not in (None, task_id.index or 0):

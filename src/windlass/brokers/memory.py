@@ -251,15 +251,24 @@ class MemoryBroker:
     async def reclaim(self, timeout_seconds: float) -> int:
         expired_before = self._clock.now() - round(timeout_seconds * MICROSECONDS)
         count = 0
-        for worker_id, worker in list(self._workers.items()):
+        for worker in list(self._workers.values()):
             lost = [entry for entry in worker.held.values() if entry.extended_at < expired_before]
             for entry in lost:
                 await self._lose(worker, entry)
             count += len(lost)
-            if not worker.held and worker.seen_at < expired_before:
-                del self._workers[worker_id]
-                self._cancellations.pop(worker_id, None)
         return count
+
+    async def forget_workers(self, silent_seconds: float) -> None:
+        silent_before = self._clock.now() - round(silent_seconds * MICROSECONDS)
+        for worker_id, worker in list(self._workers.items()):
+            if worker.seen_at < silent_before:
+                await self.deregister(worker_id)
+
+    async def deregister(self, worker_id: str) -> None:
+        worker = self._workers.get(worker_id)
+        if worker is not None and not worker.held:
+            del self._workers[worker_id]
+            self._cancellations.pop(worker_id, None)
 
     async def _lose(self, worker: _Worker, entry: _Entry) -> None:
         task = entry.task
@@ -299,10 +308,20 @@ class MemoryBroker:
 
     async def workers(self) -> Sequence[WorkerInfo]:
         found: list[WorkerInfo] = []
+        now = self._clock.now()
         for worker_id, worker in sorted(self._workers.items()):
             held = [HeldTask(entry.claimed_at, task_id) for task_id, entry in worker.held.items()]
             oldest = nsmallest(HELD_SHOWN_MAX, held)
-            found.append(WorkerInfo(worker_id, worker.queues, len(held), worker.seen_at, oldest))
+            found.append(
+                WorkerInfo(
+                    worker_id=worker_id,
+                    queues=worker.queues,
+                    held=len(held),
+                    seen_at=worker.seen_at,
+                    silent_seconds=(now - worker.seen_at) / MICROSECONDS,
+                    tasks=oldest,
+                )
+            )
         return found
 
     async def queues(self) -> Sequence[QueueInfo]:

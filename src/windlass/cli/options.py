@@ -52,3 +52,9 @@ CURSOR = click.option("--cursor", metavar="CURSOR", help="Continue after a page:
 WORKFLOW_FILTER = click.option(
     "--workflow", "workflow_id", metavar="ID", help="Only those of this workflow."
 )
+EVENTS_LIMIT = click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=1_000, show_default=True
+)
+EVENTS_AFTER = click.option(
+    "--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one."
+)

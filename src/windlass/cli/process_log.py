@@ -5,21 +5,28 @@ import sys
 
 import msgspec
 
+from windlass.core.instants import MICROSECONDS
+from windlass.wire import instant
+
 ACCESS_LOGGER = "windlass.access"
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats records as JSON; those of the access log are JSON already."""
+    """Formats records as JSON with their time; those of the access log are JSON objects already."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, whatever the message contains."""
+        timestamp = instant(round(record.created * MICROSECONDS))
         if record.name == ACCESS_LOGGER:
-            return record.getMessage()
-        entry = {
+            return f'{{"timestamp":"{timestamp}",{record.getMessage()[1:]}'
+        entry: dict[str, object] = {
+            "timestamp": timestamp,
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        # What the record is about, under names of their own.
+        entry |= getattr(record, "fields", {})
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)
         return msgspec.json.encode(entry).decode()

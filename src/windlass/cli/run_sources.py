@@ -1,6 +1,7 @@
 """Schedules, runs and deliveries, from a server or a database. Both return the types of the API."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from msgspec import Struct
@@ -9,14 +10,28 @@ from windlass.cli.sources import read_pages, read_source
 from windlass.client import Client
 from windlass.clock import SystemClock
 from windlass.ports.store.runs import DeliveryFilter, RunFilter
-from windlass.views.pagination import delivery_page, run_page, schedule_page
-from windlass.views.runs import next_slots_view, run_view, schedule_of, schedule_view
-from windlass.wire import DeliveryView, NextSlotsView, Page, RunView, ScheduleView
+from windlass.views.pagination import (
+    delivery_page,
+    run_event_page,
+    run_page,
+    schedule_event_page,
+    schedule_page,
+)
+from windlass.views.runs import load_run_view, next_slots_view, schedule_of, schedule_view
+from windlass.wire import (
+    DeliveryView,
+    NextSlotsView,
+    Page,
+    RunEventView,
+    RunView,
+    ScheduleView,
+)
 
 if TYPE_CHECKING:
     from windlass.reader import Reader
 
 Result = TypeVar("Result")
+EVENTS_PAGE = 500
 
 
 class RunSelection(Struct, frozen=True):
@@ -61,6 +76,14 @@ class RunSource(Protocol):
         """Return a run. RunNotFound."""
         ...
 
+    def run_events(self, run_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a run. RunNotFound."""
+        ...
+
+    def schedule_events(self, workflow_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a schedule. ScheduleNotFound."""
+        ...
+
     async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries, newest first."""
         ...
@@ -73,11 +96,49 @@ def read_runs(
     return read_source(server, database, run_source, read)
 
 
+def read_events(
+    server: str | None,
+    database: str | None,
+    read: Callable[[RunSource], AsyncIterator[RunEventView]],
+    *,
+    limit: int,
+) -> Page[RunEventView]:
+    """Return the first events of a run or a schedule."""
+
+    async def first(source: RunSource) -> Page[RunEventView]:
+        found: list[RunEventView] = []
+        async for event in read(source):
+            found.append(event)
+            if len(found) == limit:
+                break
+        return Page(found)
+
+    return read_runs(server, database, first)
+
+
 def run_source(opened: "Client | Reader") -> RunSource:
     """Return the source that reads from a server or a database."""
     if isinstance(opened, Client):
         return ServerRuns(opened)
     return DatabaseRuns(opened)
+
+
+class ReadEventPage(Protocol):
+    """A function that reads a page of events."""
+
+    async def __call__(self, *, after: int, limit: int) -> Page[RunEventView]:
+        """Return the events after a sequence number."""
+        ...
+
+
+async def _all_events(read: ReadEventPage, after: int) -> AsyncIterator[RunEventView]:
+    while True:
+        page = await read(after=after, limit=EVENTS_PAGE)
+        for event in page.items:
+            yield event
+        if page.next_cursor is None:
+            return
+        after = page.items[-1].seq
 
 
 class DatabaseRuns:
@@ -107,11 +168,19 @@ class DatabaseRuns:
     async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""
         wanted = RunFilter(selection.workflow_id, selection.state, limit=selection.limit)
-        return await run_page(self._store, wanted, selection.cursor)
+        return await run_page(self._store, wanted, selection.cursor, self._clock.now())
 
     async def run(self, run_id: str) -> RunView:
         """Return a run."""
-        return run_view(await self._store.get(run_id))
+        return await load_run_view(self._store, await self._store.get(run_id), self._clock.now())
+
+    def run_events(self, run_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a run."""
+        return _all_events(partial(run_event_page, self._store, run_id), after)
+
+    def schedule_events(self, workflow_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a schedule."""
+        return _all_events(partial(schedule_event_page, self._store, workflow_id), after)
 
     async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""
@@ -159,6 +228,14 @@ class ServerRuns:
     async def run(self, run_id: str) -> RunView:
         """Return a run."""
         return await self._client.runs.get(run_id)
+
+    def run_events(self, run_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a run."""
+        return self._client.runs.events(run_id, after=after)
+
+    def schedule_events(self, workflow_id: str, after: int) -> AsyncIterator[RunEventView]:
+        """Iterate over the events of a schedule."""
+        return self._client.schedules.events(workflow_id, after=after)
 
     async def deliveries(self, selection: DeliverySelection) -> Page[DeliveryView]:
         """Return a page of deliveries."""

@@ -113,6 +113,7 @@ class Deployer:
             except DefinitionInvalid as error:
                 report_problems(file, error.problems)
                 continue
+            warnings += await server.embedded.deployment_warnings(definition)
             report_problems(file, warnings)
             workflow_id = definition.workflow_id
             first = self._files.setdefault(workflow_id, file)

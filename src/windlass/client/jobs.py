@@ -126,11 +126,13 @@ class Jobs:
             return await self._connection.call("POST", path, wire.JobView, _JOB)
         return await self._connection.call("POST", path, wire.JobView, params={"from": from_node})
 
-    async def rerun(self, job_id: str) -> wire.SubmittedView:
-        """Start a new job of the same version with the same input; JobNotFound."""
-        return await self._connection.call(
-            "POST", f"{_path(job_id)}/rerun", wire.SubmittedView, _JOB
-        )
+    async def rerun(self, job_id: str, *, version: int | str | None = None) -> wire.SubmittedView:
+        """Start a new job with the same input, of the same version or another number or alias; NotFound."""
+        path = f"{_path(job_id)}/rerun"
+        if version is None:
+            return await self._connection.call("POST", path, wire.SubmittedView, _JOB)
+        body = wire.RerunRequest(version)
+        return await self._connection.call("POST", path, wire.SubmittedView, body=body)
 
     async def nodes(self, job_id: str) -> list[wire.NodeView]:
         """Return all nodes of a job; JobNotFound."""

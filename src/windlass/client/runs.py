@@ -39,6 +39,16 @@ class Runs:
         """Return a run; RunNotFound."""
         return await self._connection.call("GET", _path(run_id), wire.RunView, _RUN)
 
+    def events(self, run_id: str, *, after: int = 0) -> AsyncIterator[wire.RunEventView]:
+        """Iterate over the events of a run after a sequence number, in order; RunNotFound."""
+        return self._connection.pages(
+            wire.Page[wire.RunEventView],
+            f"{_path(run_id)}/events",
+            query(after=after or None),
+            _RUN,
+            cursor="after",
+        )
+
     async def cancel(self, run_id: str, reason: str | None = None) -> wire.RunView:
         """Cancel a run and its job; a finished run stays as it is. RunNotFound."""
         body = wire.CancelRequest(reason)

@@ -42,6 +42,16 @@ class Schedules:
             "GET", path, wire.NextSlotsView, _SCHEDULE, params=query(count=count)
         )
 
+    def events(self, workflow_id: str, *, after: int = 0) -> AsyncIterator[wire.RunEventView]:
+        """Iterate over the events of a schedule after a sequence number, in order; ScheduleNotFound."""
+        return self._connection.pages(
+            wire.Page[wire.RunEventView],
+            f"{_path(workflow_id)}/events",
+            query(after=after or None),
+            _SCHEDULE,
+            cursor="after",
+        )
+
     async def pause(self, workflow_id: str) -> wire.ScheduleView:
         """Pause a schedule; ScheduleNotFound."""
         return await self._connection.call(
@@ -71,8 +81,8 @@ class Schedules:
     async def backfill(
         self, workflow_id: str, since: str, until: str, *, dry_run: bool = False
     ) -> wire.BackfillView:
-        """Run the past slots of a range that have no run, or list them with `dry_run`; ScheduleNotFound,
-        RequestRefused."""
+        """Run the past slots of a range that have no run, or whose run was skipped or cancelled; or list them with
+        `dry_run`. ScheduleNotFound, RequestRefused."""
         body = wire.BackfillRequest(since, until, dry_run)
         path = f"{_path(workflow_id)}/backfill"
         return await self._connection.call("POST", path, wire.BackfillView, _SCHEDULE, body=body)

@@ -99,7 +99,7 @@ def _wake(turn: Turn, message: TimerDue) -> None:
             _check_job_timeout(turn, message)
         case TimerKind.LOOP_TIMEOUT:
             _check_loop_timeout(turn, message)
-        case TimerKind.RETRY | TimerKind.NODE_TIMEOUT:
+        case TimerKind.RETRY | TimerKind.NODE_TIMEOUT | TimerKind.START_TIMEOUT:
             _wake_attempt(turn, message)
 
 
@@ -134,6 +134,8 @@ def _wake_attempt(turn: Turn, message: TimerDue) -> None:
         turn.changes.timers.append(timer)
     elif timer.kind is TimerKind.RETRY:
         _retry_attempt(turn, attempt)
+    elif timer.kind is TimerKind.START_TIMEOUT:
+        attempts.time_out_start(turn, attempt)
     else:
         attempts.time_out_attempt(turn, attempt)
 

@@ -3,16 +3,17 @@
 A reference is deliberately not JSON: no handler can return one, and code that forgets to resolve one fails.
 """
 
-from collections.abc import Mapping
-from typing import Any, TypeVar, cast
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from windlass.core.templates.json_values import is_mapping, merged
 
 # Larger outputs go to the artifact store.
 INLINE_BYTES_MAX = 256 * 1024
-# The key of the object that refers to an artifact in the params of a task, which also lists the keys.
-MARKER = "$artifact"
 
 Decoded = TypeVar("Decoded", bound=Struct)
 
@@ -55,27 +56,50 @@ def decode_or(default: Decoded, value: Raw | None) -> Decoded:
         return default
 
 
-def resolve_params(params: bytes, bodies: Mapping[str, bytes], bytes_max: int) -> bytes | None:
-    """Return the params of a task with the values of its artifacts; None if they grow too large."""
+class TaskArtifact(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An artifact, or a part of one, in the params of a task, which have null in its place until it is fetched."""
+
+    key: str
+    # The keys and indices that lead to the part, in the artifact.
+    path: tuple[str | int, ...] = ()
+    # The artifact as the author wrote it, for errors: `fetch.output`.
+    label: str = ""
+    # The keys and indices that lead to the value, in the params.
+    place: tuple[str | int, ...] = ()
+    # A JSON object that is merged into the value: changes that earlier pages made to the params.
+    patch: bytes | None = None
+
+
+def fill_params(params: bytes, values: Sequence[tuple[TaskArtifact, bytes]]) -> bytes:
+    """Return the params of a task with the values of its artifacts in their places."""
     whole: dict[str, Any] = {"params": msgspec.json.decode(params)}
-    left = bytes_max - len(params)
-    pending: list[dict[Any, Any] | list[Any]] = [whole]
-    while pending:
-        place = pending.pop()
-        items = place.items() if isinstance(place, dict) else enumerate(place)
-        for at, value in items:
-            if isinstance(value, dict):
-                inner = cast("dict[str, Any]", value)
-                key = inner.get(MARKER) if len(inner) == 1 else None
-                body = bodies.get(key) if isinstance(key, str) else None
-                if body is None:
-                    pending.append(inner)
-                    continue
-                # Raw: the value is copied without being decoded.
-                place[at] = Raw(body)
-                left -= len(body)
-                if left < 0:
-                    return None
-            elif isinstance(value, list):
-                pending.append(cast("list[Any]", value))
+    for artifact, body in values:
+        value: object = Raw(body)
+        if artifact.patch is not None:
+            value = merged(msgspec.json.decode(body), msgspec.json.decode(artifact.patch))
+        *path, last = ("params", *artifact.place)
+        container: Any = whole
+        for key in path:
+            container = container[key]
+        # Raw: the value is copied without being decoded.
+        container[last] = value
     return msgspec.json.encode(whole["params"])
+
+
+def patch_artifacts(artifacts: Sequence[TaskArtifact], patch: object) -> tuple[TaskArtifact, ...]:
+    """Return the artifacts of params into which a patch is merged: those that it replaces are left out."""
+    kept: list[TaskArtifact] = []
+    for artifact in artifacts:
+        inner = patch
+        is_changed = True
+        for key in artifact.place:
+            if is_mapping(inner) and isinstance(key, str) and key not in inner:
+                is_changed = False
+                break
+            # A patch replaces lists, and everything that is not an object.
+            inner = inner.get(key) if is_mapping(inner) and isinstance(key, str) else None
+        if not is_changed:
+            kept.append(artifact)
+        elif is_mapping(inner):
+            kept.append(replace(artifact, patch=msgspec.json.encode(inner)))
+    return tuple(kept)

@@ -1,8 +1,9 @@
 """Reports about attempts: started, finished, lost, timed out; of a node or of an iteration."""
 
-from msgspec import Raw
+from msgspec import structs
 
 from windlass.core import dispatch, pagination
+from windlass.core.attempt_meta import execution_meta, failure_meta, success_meta
 from windlass.core.deliveries import record_delivery
 from windlass.core.events import EventType
 from windlass.core.instants import MICROSECONDS
@@ -13,16 +14,26 @@ from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
     LOSSES,
+    RATE_LIMITED,
+    START_TIMEOUT,
     classified,
     delay_seconds,
     encoded,
-    retry_meta,
+    is_retryable,
+    rate_limited_delay_seconds,
     wants_retry,
 )
 from windlass.core.runs.containers import CONTAINER, container_of
 from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.timers import set_attempt_timer
-from windlass.core.turn import LOST, RETRYING, Turn, execution_meta, json_raw
+from windlass.core.turn import (
+    LOST,
+    REDELIVERED,
+    RETRYING,
+    Turn,
+    end_data,
+    json_raw,
+)
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
 _RUNNING, _ACCEPTED = int(NodeStatus.RUNNING), ReportVerdict.ACCEPTED
@@ -37,9 +48,28 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
     attempt = job.find_attempt(node, message.index, message.attempt)
     if attempt is None:
         return _ignore(turn, node, message)
+    if message.result_id is not None and not message.is_held:
+        if attempt.started_at is None and not attempt.losses:
+            # The claim of a worker that reports over HTTP is recorded as the start: nobody claimed this task.
+            return ReportVerdict.UNKNOWN
+        # Queued, or held by another worker.
+        turn.changes.cancels.append(job.task_id(attempt))
     plan = job.plan.nodes[node]
+    if message.started_at is None and attempt.worker_id == message.worker_id:
+        # The worker did not say how long it ran the attempt: since its claim.
+        message = structs.replace(message, started_at=attempt.started_at)
+    started_at = message.finished_at if message.started_at is None else message.started_at
     if attempt.started_at is None:
-        turn.start(attempt, message.started_at, message.worker_id)
+        turn.start(attempt, started_at, message.worker_id)
+    elif message.result_id is None and _is_later_start(attempt, message.worker_id, started_at):
+        _redeliver(turn, attempt)
+        turn.start(attempt, started_at, message.worker_id)
+    elif attempt.worker_id != message.worker_id:
+        # It was lost and still reported before the worker that got the attempt after it.
+        attempt.worker_id = message.worker_id
+        job.reporters[node, attempt.index] = (attempt.number, message.worker_id)
+    if attempt.losses:
+        job.reporters[node, attempt.index] = (attempt.number, message.worker_id)
     turn.context = message.context
     outcome = message.outcome
     if isinstance(outcome, Failed):
@@ -60,7 +90,7 @@ def _succeed(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFini
     if plan.on_success is not None:
         pagination.take_answer(turn, attempt, outcome, message)
     else:
-        complete(turn, attempt, outcome.output, outcome.meta, _execution_meta(plan, message))
+        complete(turn, attempt, outcome.output, outcome.meta, success_meta(plan, attempt, message))
 
 
 def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished) -> None:
@@ -77,41 +107,75 @@ def _fail_or_retry(
     job = turn.job
     error = classified(reported)
     if error.type in LOSSES:
-        _redispatch_lost(turn, attempt, error, message.worker_id)
+        _redispatch_lost(turn, attempt, error, message)
         return
     attempts_made = attempt.attempts_made
     plan = job.plan.nodes[attempt.node]
     rule = plan.on_error
+    if error.failure_class == RATE_LIMITED and _wait_for_server(turn, attempt, error, message):
+        return
     if not wants_retry(job, attempt, rule, error, attempts_made):
-        fail(turn, attempt, error, _execution_meta(plan, message, will_retry=False))
+        fail(turn, attempt, error, failure_meta(plan, attempt, message, will_retry=False))
         return
     delay = delay_seconds(rule, attempts_made, error.retry_after_seconds, message.seed)
-    _back_off(turn, attempt, error, delay, _execution_meta(plan, message, will_retry=True))
+    _back_off(turn, attempt, error, delay, message)
+
+
+def _wait_for_server(turn: Turn, attempt: Attempt, error: TaskError, message: TaskFinished) -> bool:
+    """Repeat a rate-limited attempt without counting it; return False if that lasted too long or is not wanted."""
+    job = turn.job
+    plan = job.plan.nodes[attempt.node]
+    rule = plan.on_error
+    first_at = attempt.rate_limited_at or turn.now
+    delay = rate_limited_delay_seconds(
+        rule, attempt.rate_limits + 1, error.retry_after_seconds, message.seed
+    )
+    waited = turn.now - first_at + round(delay * MICROSECONDS)
+    if waited > round(rule.rate_limited_max_seconds * MICROSECONDS):
+        return False
+    if not is_retryable(job, attempt, rule, error, attempt.attempts_made):
+        return False
+    attempt.rate_limited_at = first_at
+    attempt.rate_limits += 1
+    attempt.attempts_before += 1
+    _back_off(turn, attempt, error, delay, message)
+    if attempt.is_iteration and attempt.due_at is not None:
+        loop = job.loops[attempt.node]
+        loop.slow_down(turn.now, attempt.due_at)
+        turn.save_node(attempt.node, loop.node_attempt)
+    return True
 
 
 def _back_off(
-    turn: Turn, attempt: Attempt, error: TaskError, delay: float, meta: Raw | None = None
+    turn: Turn, attempt: Attempt, error: TaskError, delay: float, message: TaskFinished | None
 ) -> None:
+    """Wait before the next attempt. Without a message, the worker did not report the failure."""
+    plan = turn.job.plan.nodes[attempt.node]
+    attempt.backoff_seconds = delay
     attempt.due_at = turn.now + round(delay * MICROSECONDS)
     turn.transition(attempt, NodeMove.BACK_OFF)
     data = {
         "attempt_number": attempt.number,
         "next_attempt": attempt.number + 1,
         "delay_seconds": delay,
+        "worker_id": attempt.worker_id,
         "error": error,
     }
-    turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=meta, parent_seq=attempt.first_seq)
+    meta = failure_meta(plan, attempt, message, will_retry=True)
+    turn.emit_attempt(attempt, RETRYING, json_raw(data), meta=meta)
     turn.save(attempt, error=encoded(error))
     set_attempt_timer(turn, attempt)
 
 
-def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, worker_id: str) -> None:
+def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, message: TaskFinished) -> None:
     """Make another attempt at once after the process of the handler died. It does not count as the author's."""
+    plan = turn.job.plan.nodes[attempt.node]
     attempt.losses += 1
-    _emit_loss(turn, attempt, worker_id, error)
-    if attempt.losses > turn.job.plan.nodes[attempt.node].redeliveries_max:
-        fail(turn, attempt, error)
+    _emit_loss(turn, attempt, message.worker_id, error)
+    if attempt.losses > plan.redeliveries_max:
+        fail(turn, attempt, error, failure_meta(plan, attempt, message, will_retry=False))
         return
+    attempt.backoff_seconds = 0.0
     turn.transition(attempt, NodeMove.BACK_OFF)
     attempt.attempts_before += 1
     dispatch.dispatch_again(turn, attempt)
@@ -135,6 +199,10 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
         attempt.started_at = None
         attempt.worker_id = None
         turn.transition(attempt, NodeMove.REDELIVER)
+        if job.plan.nodes[node].start_timeout_seconds is not None:
+            # The next worker has as much time as the first one.
+            attempt.dispatched_at = turn.now
+            set_attempt_timer(turn, attempt)
         turn.save(attempt)
         return
     turn.withdraw(attempt)
@@ -144,7 +212,8 @@ def lose_task(turn: Turn, message: TaskLost) -> None:
     error = TaskError(
         type=TaskError.WORKER_LOST, message=text, retryable=False, without_result=True
     )
-    fail(turn, attempt, classified(error))
+    meta = failure_meta(job.plan.nodes[node], attempt, None, will_retry=False)
+    fail(turn, attempt, classified(error), meta)
 
 
 def _cancel_outdated(turn: Turn, node: int, message: TaskLost) -> None:
@@ -172,35 +241,68 @@ def start_task(turn: Turn, message: TaskStarted) -> None:
     job = turn.job
     node = job.plan.index.get(message.node_id, -1)
     attempt = job.find_attempt(node, message.index, message.attempt)
-    if attempt is None or job.state_of(attempt) == _RUNNING:
+    if attempt is None:
         return
+    if job.state_of(attempt) == _RUNNING:
+        if not _is_later_start(attempt, message.worker_id, message.started_at):
+            return
+        _redeliver(turn, attempt)
     turn.start(attempt, message.started_at, message.worker_id)
     turn.save(attempt)
     set_attempt_timer(turn, attempt)
 
 
+def _is_later_start(attempt: Attempt, worker_id: str, started_at: int) -> bool:
+    """Whether another worker started an attempt after the one that is known to run it, which handed it back."""
+    return worker_id != attempt.worker_id and started_at > (attempt.started_at or 0)
+
+
+def _redeliver(turn: Turn, attempt: Attempt) -> None:
+    """Record that a worker handed an attempt back, before another worker starts it."""
+    turn.emit_attempt(attempt, REDELIVERED, end_data(attempt))
+    turn.transition(attempt, NodeMove.REDELIVER)
+
+
 def time_out_attempt(turn: Turn, attempt: Attempt) -> None:
     """Give up an attempt whose worker neither enforced its timeout nor reported a result."""
+    plan = turn.job.plan.nodes[attempt.node]
+    text = f"no result within the timeout of {plan.timeout_seconds:g} s; the worker did not stop the attempt"
+    _give_up(turn, attempt, TaskError(type="timeout", message=text, without_result=True))
+
+
+def time_out_start(turn: Turn, attempt: Attempt) -> None:
+    """Give up an attempt that no worker started in time, and withdraw its task."""
+    plan = turn.job.plan.nodes[attempt.node]
+    text = (
+        f"no worker started the task within {plan.start_timeout_seconds:g} s; "
+        f"start a worker for queue '{plan.queue}' that has handler '{plan.handler}'"
+    )
+    _give_up(turn, attempt, TaskError(type=START_TIMEOUT, message=text, without_result=True))
+
+
+def _give_up(turn: Turn, attempt: Attempt, reported: TaskError) -> None:
+    """Close an attempt without a result: it is retried if the author's rule allows it, or fails."""
     job = turn.job
     plan = job.plan.nodes[attempt.node]
-    text = f"no result within the timeout of {plan.timeout_seconds:g} s; the worker did not stop the attempt"
-    error = classified(TaskError(type="timeout", message=text, without_result=True))
+    error = classified(reported)
     turn.withdraw(attempt)
     attempts_made = attempt.attempts_made
     if wants_retry(job, attempt, plan.on_error, error, attempts_made):
-        _back_off(turn, attempt, error, delay_seconds(plan.on_error, attempts_made, None, 0))
+        _back_off(turn, attempt, error, delay_seconds(plan.on_error, attempts_made, None, 0), None)
     else:
-        fail(turn, attempt, error)
+        fail(turn, attempt, error, failure_meta(plan, attempt, None, will_retry=False))
 
 
 def _ignore(turn: Turn, node: int, message: TaskFinished) -> ReportVerdict:
     """Judge a result that no attempt waits for; record it once if its attempt was closed without it."""
     job = turn.job
     index = None if job.plan.nodes[node].loop is None else message.index
-    key = (node, -1 if index is None else index, message.attempt)
-    if key in job.late:
-        if key not in job.ignored:
-            job.ignored.add(key)
+    key = (node, -1 if index is None else index)
+    attempt, reporter = job.reporters.get(key, (-1, ""))
+    is_of_other_worker = attempt == message.attempt and reporter != message.worker_id
+    if is_of_other_worker or message.attempt in job.late.get(key, ()):
+        if (*key, message.attempt) not in job.ignored:
+            turn.save_ignored((*key, message.attempt))
             _emit_ignored(turn, message, index)
         return ReportVerdict.LATE
     if 0 < message.attempt <= job.last_attempt_of_task(node, message.index):
@@ -212,12 +314,3 @@ def _emit_ignored(turn: Turn, message: TaskFinished, index: int | None) -> None:
     outcome = "failed" if isinstance(message.outcome, Failed) else "completed"
     data = {"attempt_number": message.attempt, "worker_id": message.worker_id, "outcome": outcome}
     turn.emit(EventType.RESULT_IGNORED, message.node_id, json_raw(data), index=index)
-
-
-def _execution_meta(plan: NodePlan, message: TaskFinished, will_retry: bool | None = None) -> Raw:
-    retry = retry_meta(plan, message.attempt, will_retry)
-    if retry is None:
-        return execution_meta(message.microseconds)
-    return json_raw(
-        {"execution": {"duration_seconds": message.microseconds / MICROSECONDS}, "retry": retry}
-    )

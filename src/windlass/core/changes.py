@@ -5,6 +5,7 @@ Instants are integers: microseconds since the epoch, UTC. JSON values are encode
 
 from msgspec import Raw, Struct
 
+from windlass.core.artifacts import TaskArtifact
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
 from windlass.core.messages import TimerDue, TimerKind
@@ -35,6 +36,8 @@ class NodeRow(Struct, frozen=True, array_like=True, gc=False):
     number: int = 0
     # The progress of a loop or of a pagination, if the node has one.
     progress: Raw | None = None
+    # The start of the first attempt since the job was started or retried, if the last attempt started later.
+    first_started_at: int | None = None
 
 
 class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
@@ -45,7 +48,6 @@ class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
 
     number: int
     node_id: str
-    first_seq: int
     dispatched_at: int
 
     def row(self, job_id: str) -> NodeRow:
@@ -55,7 +57,6 @@ class InFlightEntry(Struct, frozen=True, array_like=True, gc=False):
             self.node_id,
             "dispatched",
             attempt=1,
-            first_seq=self.first_seq,
             dispatched_at=self.dispatched_at,
             number=self.number,
         )
@@ -82,6 +83,7 @@ class IterationRow(Struct, frozen=True, array_like=True, gc=False):
     error: Raw | None = None
     meta: Raw | None = None
     progress: Raw | None = None
+    first_started_at: int | None = None
 
 
 class CallOutputRow(Struct, frozen=True, array_like=True, gc=False):
@@ -153,8 +155,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     # The same for all redeliveries and retries of one piece of work: a node, an iteration, a page.
     idempotency_key: str = ""
     sink: SinkSpec | None = None
-    # Keys of artifacts that `params` contains as {"$artifact": key}; other such objects are data.
-    artifacts: tuple[str, ...] = ()
+    # The large values that belong to `params`, which has null in their places.
+    artifacts: tuple[TaskArtifact, ...] = ()
 
 
 class Timer(Struct, frozen=True, gc=False):

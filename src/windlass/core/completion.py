@@ -14,15 +14,16 @@ from windlass.core.loop_transitions import cancel_iterations, reset_iterations
 from windlass.core.messages import CancelRequested, RetryRequested, TaskError
 from windlass.core.retries import encoded
 from windlass.core.states import JobMove, JobStatus, NodeMove, NodeStatus
-from windlass.core.turn import Turn, json_raw
+from windlass.core.turn import Turn, failure_data, json_raw
 
 
-def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
+def fail_node(turn: Turn, node: int, error: TaskError, end_meta: Raw | None = None) -> None:
     """End a node as failed, with its consequences for the rest of the job."""
     job = turn.job
     plan = job.plan.nodes[node]
-    _end_in_failure(turn, node, error, meta)
+    _end_in_failure(turn, node, error, end_meta)
     if plan.allow_failure:
+        count_failures(turn, 1)
         turn.meet_dependents(node, skipped=False)
         return
     if job.state.error is None:
@@ -39,7 +40,13 @@ def fail_node(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) 
         _cancel_nodes(turn, f"node {plan.id} failed")
 
 
-def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = None) -> None:
+def count_failures(turn: Turn, count: int) -> None:
+    """Count failures that the job tolerates. Stored at once, because the job may run on for long."""
+    turn.job.state.failures += count
+    turn.save_job()
+
+
+def _end_in_failure(turn: Turn, node: int, error: TaskError, end_meta: Raw | None = None) -> None:
     job = turn.job
     turn.move(node, NodeMove.FAIL)
     attempt = turn.finish(node)
@@ -48,12 +55,12 @@ def _end_in_failure(turn: Turn, node: int, error: TaskError, meta: Raw | None = 
     if job.plan.nodes[node].allow_failure:
         # Unlike None, which means that there is no output.
         job.outputs[node] = NULL
-    data = json_raw({"attempt_number": job.last_attempt_number(node), "error": error})
-    parent_seq = None
+    parent_seq = worker_id = None
     if attempt is not None:
-        parent_seq = attempt.parent_seq
+        parent_seq, worker_id = attempt.parent_seq, attempt.worker_id
+    data = failure_data(job.last_attempt_number(node), error, worker_id)
     turn.emit(
-        EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=meta, parent_seq=parent_seq
+        EventType.NODE_FAILED, job.plan.nodes[node].id, data, meta=end_meta, parent_seq=parent_seq
     )
     turn.save_node(node, attempt, turn.now, encoded(error))
 
@@ -83,7 +90,8 @@ def _cancel_nodes(turn: Turn, reason: str) -> None:
             turn.withdraw(job.attempts[node])
         turn.move(node, NodeMove.CANCEL)
         attempt = turn.finish(node)
-        turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data)
+        parent_seq = None if attempt is None else attempt.parent_seq
+        turn.emit(EventType.NODE_CANCELLED, job.plan.nodes[node].id, data, parent_seq=parent_seq)
         turn.save_node(node, attempt, turn.now)
     job.ready.clear()
 
@@ -96,7 +104,10 @@ def end_job(turn: Turn) -> None:
     job.state.completed_at = turn.now
     if job.state.error is None:
         turn.move_job(JobMove.COMPLETE)
-        turn.emit(EventType.JOB_COMPLETED)
+        data = None
+        if job.state.failures:
+            data = json_raw({"failures": job.state.failures})
+        turn.emit(EventType.JOB_COMPLETED, data=data)
     else:
         turn.move_job(JobMove.FAIL)
         turn.emit(EventType.JOB_FAILED, data=json_raw({"error": job.state.error}))
@@ -131,7 +142,10 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
 
 
 def retry_job(turn: Turn, message: RetryRequested) -> None:
-    """Reset failed and cancelled nodes, or a node and everything downstream. Other completed nodes keep outputs."""
+    """Reset failed and cancelled nodes, or a node and everything downstream. Other completed nodes keep outputs.
+
+    Of a completed job these are the failures that it tolerated: failed nodes, and the failed iterations of loops.
+    """
     job = turn.job
     if job.plan.runs is not None and job.is_final and not message.is_by_run:
         # A retry by request is a run of its own, under the same constraints as any other run.
@@ -148,6 +162,7 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     job.recount(nodes)
     job.state.round += 1
     job.state.completed_at = job.state.error = None
+    job.state.failures = _tolerated_failures(job)
     job.state.started_at = job.state.started_at or turn.now
     turn.move_job(JobMove.RETRY)
     names = [job.plan.nodes[node].id for node in nodes]
@@ -160,9 +175,13 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
 
 def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:
     wanted: set[int] = set()
+    with_tolerated = job.state.status is JobStatus.COMPLETED and from_node is None
     for node in range(len(job.plan.nodes)):
         # A node that failed because of an upstream failure never ran, even if it is allowed to fail.
-        if _has_to_run_again(job, node) or not wanted.isdisjoint(job.plan.parents[node]):
+        has_failed = _has_to_run_again(job, node) or (
+            with_tolerated and _failures_of_node(job, node) > 0
+        )
+        if has_failed or not wanted.isdisjoint(job.plan.parents[node]):
             wanted.add(node)
     start = _start_of_retry(job, from_node)
     if start is not None:
@@ -176,6 +195,20 @@ def _has_to_run_again(job: Job, node: int) -> bool:
     if state == NodeStatus.FAILED:
         return not job.plan.nodes[node].allow_failure
     return state == NodeStatus.CANCELLED
+
+
+def _tolerated_failures(job: Job) -> int:
+    return sum(_failures_of_node(job, node) for node in range(len(job.plan.nodes)))
+
+
+def _failures_of_node(job: Job, node: int) -> int:
+    """Return how many failures of a node the job tolerates."""
+    state = job.states[node]
+    if state == NodeStatus.FAILED:
+        return int(job.plan.nodes[node].allow_failure)
+    if state == NodeStatus.COMPLETED and node in job.parked:
+        return job.parked[node].failed
+    return 0
 
 
 def _start_of_retry(job: Job, from_node: str | None) -> int | None:
@@ -192,10 +225,12 @@ def _nodes_with_new_work(job: Job, nodes: Sequence[int], from_node: str | None) 
 def _reset(turn: Turn, node: int, *, is_new_work: bool) -> None:
     job = turn.job
     attempt = job.last_attempt_number(node)
-    if job.states[node] == NodeStatus.COMPLETED or (
-        is_new_work and (attempt or node in job.parked)
-    ):
+    has_run = job.states[node] == NodeStatus.COMPLETED or attempt or node in job.parked
+    if is_new_work and has_run:
         job.generations[node] = job.generations.get(node, 0) + 1
+        for key in [key for key in job.webhook_times if key[0] == node]:
+            # Other work is another message.
+            del job.webhook_times[key]
         loop = job.parked.pop(node, None)
         if loop is not None and loop.attempts_made:
             job.attempts_start[node] = loop.attempts_made

@@ -14,6 +14,7 @@ from windlass.core.messages import Failed, TaskFinished
 from windlass.core.runs.rows import DeliveryRow
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.core.tasks import build_task
+from windlass.core.templates.json_values import is_mapping
 from windlass.core.turn import Turn
 from windlass.core.webhooks import Delivery, delivery_of
 
@@ -29,7 +30,7 @@ def record_delivery(turn: Turn, attempt: Attempt, message: TaskFinished) -> None
         task = build_task(turn.job, attempt)
     except TemplateFailed:
         return
-    params = msgspec.json.decode(task.params, type=dict[str, Any])
+    params = _params_of(task)
     workflow_id = turn.job.plan.workflow_id
     if workflow_id == WEBHOOK_WORKFLOW:
         # The call was made for a run, or is a redelivery.
@@ -43,16 +44,23 @@ def record_delivery(turn: Turn, attempt: Attempt, message: TaskFinished) -> None
     turn.changes.of_runs().deliveries.append(_row(task, message, report, params))
 
 
+def _params_of(task: Task) -> dict[str, Any]:
+    """Return the params of a task, as far as they are in it; nothing if they are not an object."""
+    params: object = msgspec.json.decode(task.params)
+    return dict(params) if is_mapping(params) else {}
+
+
 def _unreported(message: TaskFinished) -> Delivery:
     """Return what is known of an attempt whose handler reported nothing."""
     status = None
     if isinstance(message.outcome, Failed):
         status = message.outcome.error.status
+    microseconds = message.microseconds or 0
     return Delivery(
         webhook_id="",
         url="",
-        sent_at=message.started_at,
-        duration_seconds=max(0, message.finished_at - message.started_at) / MICROSECONDS,
+        sent_at=message.finished_at - microseconds,
+        duration_seconds=microseconds / MICROSECONDS,
         status=status,
     )
 

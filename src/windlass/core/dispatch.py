@@ -10,6 +10,7 @@ from windlass.core.retries import template_error
 from windlass.core.scopes import JobScope
 from windlass.core.states import NodeMove, NodeStatus
 from windlass.core.templates.template import is_true
+from windlass.core.timers import set_attempt_timer
 from windlass.core.turn import Turn, json_raw
 
 # Bounds on the rows and tasks of one turn and of one batch, and so on the memory of a wide fan-out; the rest follows
@@ -60,12 +61,13 @@ def _enter(turn: Turn, node: int) -> None:
     if not is_unconditional and _is_blocked(turn, node, plan):
         return
     turn.move(node, _READY)
-    turn.emit(_NODE_READY, plan.id)
     attempt = Attempt(node, 1)
-    if job.last_attempts or job.attempts_before:
+    if job.state.round:
         # The job was retried: attempts are counted on.
         attempt.number += job.last_attempts.pop(node, 0)
         attempt.attempts_before = job.attempts_before.get(node, 0)
+        attempt.first_seq = job.first_seqs[node] or None
+    turn.emit(_NODE_READY, plan.id, parent_seq=attempt.parent_seq)
     if plan.loop is not None:
         loops.begin(turn, node, attempt)
         return
@@ -74,12 +76,15 @@ def _enter(turn: Turn, node: int) -> None:
         turn.dispatch(attempt, plan)
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("params", failure))
+        return
+    if plan.start_timeout_seconds is not None:
+        set_attempt_timer(turn, attempt)
 
 
 def _is_blocked(turn: Turn, node: int, plan: NodePlan) -> bool:
     """Whether the node is not dispatched now: it ends without a worker, or waits for large outputs to be read."""
     job = turn.job
-    if job.large and request_for_dispatch(job, plan):
+    if job.large and request_for_dispatch(job, node):
         job.stalled.append(node)
         return True
     if plan.kind is NodeKind.TASK:
@@ -101,7 +106,7 @@ def _is_skipped(turn: Turn, node: int, plan: NodePlan) -> bool:
     if condition is None:
         return False
     try:
-        holds = is_true(condition.value(JobScope(job, condition)))
+        holds = is_true(condition.value(JobScope(job, condition, node)))
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("when", failure))
         return True
@@ -135,8 +140,11 @@ def dispatch_again(turn: Turn, attempt: Attempt) -> None:
         return
     turn.transition(attempt, NodeMove.READY)
     attempt.begin_next()
-    turn.emit(EventType.NODE_READY, plan.id, parent_seq=attempt.first_seq)
+    turn.emit(_NODE_READY, plan.id, parent_seq=attempt.parent_seq)
     try:
         turn.dispatch(attempt, plan)
     except TemplateFailed as failure:
         completion.fail_node(turn, attempt.node, template_error("params", failure))
+        return
+    if plan.start_timeout_seconds is not None:
+        set_attempt_timer(turn, attempt)

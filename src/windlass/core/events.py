@@ -63,7 +63,7 @@ class EventType(StrEnum):
     JOB_CREATED          = ("job_created", JOB, "pending", "created", ("workflow_id", "version"))
     JOB_STARTED          = ("job_started", JOB, "running", "started")
     JOB_RETRIED          = ("job_retried", JOB, "running", "retried", ("round", "nodes", "from_node"))
-    JOB_COMPLETED        = ("job_completed", JOB, "completed", "completed")
+    JOB_COMPLETED        = ("job_completed", JOB, "completed", "completed", ("failures",))
     JOB_FAILED           = ("job_failed", JOB, "failed", "failed", ("error",))
     JOB_CANCELLED        = ("job_cancelled", JOB, "cancelled", "cancelled", ("reason",))
 
@@ -71,14 +71,17 @@ class EventType(StrEnum):
     NODE_DISPATCHED      = ("node_dispatched", NODE, "dispatched", "dispatched", ("attempt_number", "queue"))
     NODE_STARTED         = ("node_started", NODE, "running", "started", ("attempt_number", "worker_id"))
     NODE_RETRYING        = ("node_retrying", NODE, "waiting", "retrying",
-                            ("attempt_number", "next_attempt", "delay_seconds", "error", "calls"))
-    NODE_COMPLETED       = ("node_completed", NODE, "completed", "completed", ("attempt_number",))
-    NODE_FAILED          = ("node_failed", NODE, "failed", "failed", ("attempt_number", "error"))
+                            ("attempt_number", "next_attempt", "delay_seconds", "worker_id", "error", "calls"))
+    NODE_COMPLETED       = ("node_completed", NODE, "completed", "completed", ("attempt_number", "worker_id"))
+    NODE_FAILED          = ("node_failed", NODE, "failed", "failed", ("attempt_number", "worker_id", "error"))
     NODE_SKIPPED         = ("node_skipped", NODE, "skipped", "skipped", ("reason",))
     NODE_CANCELLED       = ("node_cancelled", NODE, "cancelled", "cancelled", ("reason",))
-    # These three are about an iteration when they carry its index.
+    # These four are about an iteration when they carry its index.
     WORKER_LOST          = ("worker_lost", NODE, "dispatched", "lost its worker",
                             ("attempt_number", "worker_id", "losses", "error"))
+    # A worker handed the attempt back, and another one started it.
+    TASK_REDELIVERED     = ("task_redelivered", NODE, "dispatched", "handed back by its worker",
+                            ("attempt_number", "worker_id"))
     CALLS_COMPLETED      = ("retry_sequence_completed", NODE, "waiting", "finished its calls",
                             ("total_attempts", "collect", "is_exhausted"))
     RESULT_IGNORED       = ("result_ignored", NODE, None, "result ignored",
@@ -94,9 +97,9 @@ class EventType(StrEnum):
                             ("attempt_number", "queue"))
     ITERATION_STARTED    = ("iteration_started", ITERATION, "running", "started", ("attempt_number", "worker_id"))
     ITERATION_RETRYING   = ("iteration_retrying", ITERATION, "waiting", "retrying",
-                            ("attempt_number", "next_attempt", "delay_seconds", "error", "calls"))
-    ITERATION_COMPLETED  = ("iteration_completed", ITERATION, "completed", "completed", ("attempt_number",))
-    ITERATION_FAILED     = ("iteration_failed", ITERATION, "failed", "failed", ("attempt_number", "error"))
+                            ("attempt_number", "next_attempt", "delay_seconds", "worker_id", "error", "calls"))
+    ITERATION_COMPLETED  = ("iteration_completed", ITERATION, "completed", "completed", ("attempt_number", "worker_id"))
+    ITERATION_FAILED     = ("iteration_failed", ITERATION, "failed", "failed", ("attempt_number", "worker_id", "error"))
     ITERATION_SKIPPED    = ("iteration_skipped", ITERATION, "skipped", "skipped")
     ITERATION_CANCELLED  = ("iteration_cancelled", ITERATION, "cancelled", "cancelled", ("reason",))
 
@@ -109,15 +112,16 @@ class EventType(StrEnum):
     CHECK_FAILED         = ("check_failed", RUN, None, "could not check a constraint",
                             ("constraint", "error", "decision"))
     ACTION_STARTED       = ("action_started", RUN, None, "started an action", ("action",))
-    ACTION_COMPLETED     = ("action_completed", RUN, None, "completed an action", ("action", "on"))
-    ACTION_FAILED        = ("action_failed", RUN, None, "failed an action", ("action", "on", "error"))
-    ACTION_IGNORED       = ("action_ignored", RUN, None, "ignored an action", ("action", "on"))
-    CALL_STARTED         = ("call_started", RUN, None, "started a call", ("for", "job_id", "url"))
+    # The job that makes the call, or that the action started.
+    ACTION_COMPLETED     = ("action_completed", RUN, None, "completed an action", ("action", "on", "started_job_id"))
+    ACTION_FAILED        = ("action_failed", RUN, None, "failed an action",
+                            ("action", "on", "started_job_id", "error"))
+    CALL_STARTED         = ("call_started", RUN, None, "started a call", ("for", "started_job_id", "url"))
 
     SCHEDULE_STOPPED     = ("schedule_stopped", SCHEDULE, None, "stopped", ("is_paused", "planned"))
     SCHEDULE_CHANGED     = ("schedule_changed", SCHEDULE, None, "changed", ("version", "planned"))
     SLOTS_MISSED         = ("slots_missed", SCHEDULE, None, "missed slots",
-                            ("first", "last", "count", "is_count_complete", "catch_up"))
+                            ("first", "last", "count", "is_count_complete", "catch_up", "slots"))
     # fmt: on
 
 

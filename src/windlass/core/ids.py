@@ -56,10 +56,11 @@ def derived_job_id(now: int, reason: str) -> JobId:
 # Runs
 
 
-def slot_run_id(workflow_id: WorkflowId, slot_at: int) -> RunId:
-    """Return the id of the run of a slot, the same in every process."""
+def slot_run_id(workflow_id: WorkflowId, slot_at: int, repetition: int = 1) -> RunId:
+    """Return the id of the run of a slot, or of a repeated one, the same in every process."""
     scheduled_at = datetime.fromtimestamp(slot_at / MICROSECONDS, UTC)
-    return f"{workflow_id}:{scheduled_at:%Y-%m-%dT%H:%M:%SZ}"
+    suffix = "" if repetition == 1 else f".{repetition}"
+    return f"{workflow_id}:{scheduled_at:%Y-%m-%dT%H:%M:%SZ}{suffix}"
 
 
 def job_run_id(workflow_id: WorkflowId, job_id: JobId) -> RunId:

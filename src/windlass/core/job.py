@@ -1,5 +1,6 @@
 """A job in memory: the state that the rules decide on."""
 
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from windlass.core.changes import InFlightEntry
 from windlass.core.errors import TemplateFailed
 from windlass.core.ids import task_id_text
 from windlass.core.jobs import JobRecord
+from windlass.core.json_text import NULL
 from windlass.core.loop_state import (
     IN_FLIGHT,
     IS_IN_FLIGHT,
@@ -21,7 +23,6 @@ from windlass.core.loop_state import (
 )
 from windlass.core.plan import Plan
 from windlass.core.states import NODE_FINAL, NodeStatus
-from windlass.core.templates.template import Template
 
 _FINAL_BYTES = frozenset(int(state) for state in NODE_FINAL)
 _COMPLETED, _SKIPPED, _FAILED = (
@@ -29,6 +30,9 @@ _COMPLETED, _SKIPPED, _FAILED = (
     int(NodeStatus.SKIPPED),
     int(NodeStatus.FAILED),
 )
+
+
+_decode_ignored = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
 class Job:
@@ -39,6 +43,7 @@ class Job:
         "attempts_before",
         "attempts_start",
         "filling",
+        "first_seqs",
         "generations",
         "id",
         "ignored",
@@ -54,6 +59,7 @@ class Job:
         "plan",
         "ready",
         "remaining",
+        "reporters",
         "seq",
         "spec",
         "stalled",
@@ -62,6 +68,7 @@ class Job:
         "unfinished",
         "values",
         "wanted",
+        "webhook_times",
     )
 
     def __init__(self, plan: Plan, record: JobRecord) -> None:
@@ -78,6 +85,8 @@ class Job:
         self.live = bytearray(count)
         self.outputs: list[Raw | None] = [None] * count
         self.metas: dict[int, Raw] = {}
+        # The event of the first start of each node, to which the events of its later attempts link; 0 before it.
+        self.first_seqs = array("q", bytes(8 * count))
         self.attempts: dict[int, Attempt] = {}
         # The entries of nodes in flight that have no row yet.
         self.in_flight: dict[int, InFlightEntry] = {}
@@ -94,10 +103,18 @@ class Job:
         self.attempts_before: dict[int, int] = {}
         # Sparse: the highest attempt of iterations in earlier generations of a loop.
         self.attempts_start: dict[int, int] = {}
-        # Attempts (node, index or -1, number) that were closed without a result: one that arrives later is ignored.
-        self.late: set[tuple[int, int, int]] = set()
-        # Those of them with an event that says so.
+        # By node and index (or -1): attempts that were closed without a result; one that arrives later is ignored.
+        self.late: dict[tuple[int, int], list[int]] = {}
+        # Of nodes that deliver webhooks, by node and index (or -1): when the message was first dispatched. Its body
+        # names that time and is the same for all attempts, also after a retry of the job.
+        self.webhook_times: dict[tuple[int, int], int] = {}
+        # Sparse: by node and index (or -1), the last attempt with a result of those that several workers held, and the
+        # worker whose result it was.
+        self.reporters: dict[tuple[int, int], tuple[int, str]] = {}
+        # Results (node, index or -1, attempt) that an event records as ignored.
         self.ignored: set[tuple[int, int, int]] = set()
+        if self.state.ignored is not None:
+            self.ignored.update(_decode_ignored(self.state.ignored))
         self.ready: deque[int] = deque()
         self.unfinished = count
         # Decoded values for templates; the engine clears them after each turn.
@@ -217,46 +234,82 @@ class Job:
         """Return a decoded output. TemplateFailed if it is large and could not be read."""
         if not is_reference(output):
             return msgspec.json.decode(output)
-        key = read_reference(output).key
-        found = self.values.get(key, GONE)
-        if found is GONE:
+        found = read_reference(output)
+        if found.key not in self.values:
             raise TemplateFailed(
-                f"artifact not found: {key}; it was removed from the artifact store"
+                f"too much to read: a large output of {found.size} bytes among others; "
+                "pass large values on by plain references, and compute with them in a node"
             )
-        return found
+        value = self.values[found.key]
+        if value is GONE:
+            raise TemplateFailed(
+                f"artifact not found: {found.key}; it was removed from the artifact store"
+            )
+        return value
 
-    def request_missing(self, template: Template, *, allow_references: bool = False) -> bool:
-        """Request the large outputs that a template reads and that are not decoded; return whether there are any."""
-        names = template.names_read(allow_references=allow_references) & self.large.keys()
-        keys = {read_reference(self.large[name]).key for name in names} - self.values.keys()
-        # Sorted, so that equal decisions have equal effects.
-        self.wanted.update(dict.fromkeys(sorted(keys)))
-        return bool(keys)
+    def upstream_of(self, node: int | None) -> Sequence[int]:
+        """Return the nodes before a node, in topological order; without a node, all of them."""
+        if node is None:
+            return range(len(self.plan.nodes))
+        # The space distinguishes this key from the ids of nodes.
+        key = f" upstream of {node}"
+        if key not in self.values:
+            found = set(self.plan.parents[node])
+            waiting = list(found)
+            while waiting:
+                above = [n for n in self.plan.parents[waiting.pop()] if n not in found]
+                found.update(above)
+                waiting.extend(above)
+            self.values[key] = sorted(found)
+        return self.values[key]
 
     def progress_of(self, node: int, attempt: Attempt | None) -> Raw | None:
-        """Return the progress of the loop or the pagination of a node, for its row."""
+        """Return the progress of the loop or the attempts of a node, for its row."""
         loop = self.loops.get(node) or self.parked.get(node)
-        generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
         if loop is not None:
-            return encoded_progress(
-                LoopProgress(
-                    loop.generation, loop.total, loop.begun, loop.attempts_start, loop.deadline_at
-                )
-            )
-        if attempt is not None and (attempt.calls or attempt.is_merging):
-            return encoded_progress(
-                LoopProgress(
-                    generation,
-                    calls=attempt.calls,
-                    is_merging=attempt.is_merging,
-                    patch=attempt.patch,
-                )
-            )
-        return (
-            encoded_progress(LoopProgress(generation, attempts=attempts))
-            if generation or attempts
-            else None
+            return encoded_progress(loop.progress())
+        generation, attempts = self.generations.get(node, 0), self.attempts_start.get(node, 0)
+        return self.attempt_progress(node, -1, attempt, generation, attempts)
+
+    def attempt_progress(
+        self,
+        node: int,
+        index: int,
+        attempt: Attempt | None,
+        generation: int = 0,
+        attempts: int = 0,
+    ) -> Raw | None:
+        """Return the progress of the attempts of a node or an iteration, for its row; None without any."""
+        late: Sequence[int] = ()
+        if self.late:
+            late = self.late.get((node, index), ())
+        is_repeated = attempt is not None and attempt.has_progress
+        webhook_at = None
+        if self.webhook_times:
+            webhook_at = self.webhook_times.get((node, index))
+        if not (is_repeated or late or generation or attempts or webhook_at):
+            return None
+        progress = LoopProgress(
+            generation, attempts=attempts, late=tuple(late), webhook_at=webhook_at
         )
+        if attempt is not None and is_repeated:
+            progress = structs.replace(
+                progress,
+                calls=attempt.calls,
+                is_merging=attempt.is_merging,
+                is_exhausted=attempt.is_exhausted,
+                page_meta=attempt.page_meta or NULL,
+                end_meta=attempt.end_meta or NULL,
+                backoff_seconds=attempt.backoff_seconds,
+                patch=attempt.patch,
+                rate_limits=attempt.rate_limits,
+                rate_limited_at=attempt.rate_limited_at,
+            )
+        return encoded_progress(progress)
+
+    def has_late_attempts(self, node: int) -> bool:
+        """Whether an attempt of the node or of one of its iterations was closed without a result."""
+        return any(late_node == node for late_node, _ in self.late)
 
     def unfinished_nodes(self) -> Sequence[int]:
         """Return the nodes that have not ended, in topological order."""

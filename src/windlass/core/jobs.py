@@ -9,8 +9,11 @@ from typing import Any
 from msgspec import Raw, Struct, field
 
 from windlass.core.fields import Id
-from windlass.core.ids import JobId, WorkflowId
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.states import JOB_FINAL, JobStatus
+
+# Jobs that are started one by another: the last one cannot start a further one.
+JOB_DEPTH_MAX = 16
 
 
 class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
@@ -31,6 +34,13 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     scheduled_at: int | None = None
     # The workflow whose runs decide about the job, which then is on the shard of that workflow.
     shard_key: WorkflowId | None = None
+    # What started it: submit, rerun, schedule, backfill, trigger_job, or call (a webhook of a run).
+    origin: str = "submit"
+    # The run, and its job, whose action started it; or the job that it repeats.
+    parent_run_id: RunId | None = None
+    parent_job_id: JobId | None = None
+    # How many jobs led to it, each started by the one before.
+    depth: int = 0
 
 
 class JobState(Struct, gc=False):
@@ -43,6 +53,10 @@ class JobState(Struct, gc=False):
     completed_at: int | None = None
     deadline_at: int | None = None
     error: Raw | None = None
+    # Failures that the job tolerates: failed iterations of completed loops, and failed nodes that are allowed to fail.
+    failures: int = 0
+    # Late results that events record, as [[node, index or -1, attempt], …]: each is recorded once.
+    ignored: Raw | None = None
 
     @property
     def is_final(self) -> bool:
@@ -67,6 +81,8 @@ class JobSelection(Struct, frozen=True):
 
     workflow_id: Id | None = None
     status: JobStatus | None = None
+    # The job whose run started it, or that it repeats.
+    parent_job_id: Id | None = None
 
     def selected(self) -> dict[str, Any]:
         """Return the values of these fields, without those that a subclass adds."""

@@ -10,6 +10,7 @@ from windlass.core.changes import IterationRow, NodeRow
 from windlass.core.json_text import NULL
 from windlass.core.plan import LoopPlan
 from windlass.core.states import NODE_STATES, NodeStatus
+from windlass.core.templates.json_values import encode_trusted
 
 # Elements in one stored chunk of a collection, which is decoded as a whole. Unrelated to the chunks that tasks get.
 CHUNK_ELEMENTS = 1_000
@@ -34,9 +35,12 @@ class Attempt(Struct, gc=False):
 
     node: int
     number: int
-    # Attempts before the last retry of the job and for earlier pages: they do not count against max_attempts.
+    # Attempts before the last retry of the job, for earlier pages, and without an answer of their own (lost or
+    # rate-limited): they do not count against max_attempts.
     attempts_before: int = 0
     losses: int = 0
+    # The first attempt of the work, and the event of its start: the events of all later attempts link to it.
+    first_number: int = 1
     first_seq: int | None = None
     dispatched_at: int | None = None
     started_at: int | None = None
@@ -48,13 +52,36 @@ class Attempt(Struct, gc=False):
     # Pages that succeeded so far (a poll counts as a page), and the changes that they made to the params.
     calls: int = 0
     patch: Raw = NULL
-    # Whether all pages are there and are being merged.
+    # Whether all pages are there and are being merged, and whether the server had more of them.
     is_merging: bool = False
+    is_exhausted: bool = False
+    # While the pages are merged: the worker's metadata of the last page, and the metadata of the event of its end.
+    page_meta: Raw | None = None
+    end_meta: Raw | None = None
+    # The delay before this attempt, after an error.
+    backoff_seconds: float = 0.0
+    # The rate-limited answers so far, and the instant of the first one.
+    rate_limits: int = 0
+    rate_limited_at: int | None = None
+    # The start of the first attempt since the job was started or retried.
+    first_started_at: int | None = None
+
+    @property
+    def first_start_if_earlier(self) -> int | None:
+        """Return the start of the first attempt, if this one did not start with it."""
+        if self.first_started_at == self.started_at:
+            return None
+        return self.first_started_at
 
     @property
     def attempts_made(self) -> int:
         """Return the attempts that count against max_attempts, including this one."""
         return self.number - self.attempts_before
+
+    @property
+    def has_progress(self) -> bool:
+        """Whether a row must hold more about the attempt than its columns do."""
+        return bool(self.calls or self.is_merging or self.rate_limits or self.backoff_seconds)
 
     def begin_next(self) -> None:
         """Become the next attempt of the same work."""
@@ -65,8 +92,8 @@ class Attempt(Struct, gc=False):
 
     @property
     def parent_seq(self) -> int | None:
-        """Return the event that a repeated attempt links to: the first one of its work."""
-        if self.calls or self.number - self.attempts_before > 1:
+        """Return the event that a later attempt links to: the first start of its work."""
+        if self.number > self.first_number:
             return self.first_seq
         return None
 
@@ -85,6 +112,23 @@ class LoopProgress(Struct, frozen=True, omit_defaults=True, gc=False):
     calls: int = 0
     is_merging: bool = False
     patch: Raw = NULL
+    is_exhausted: bool = False
+    # JSON null stands for None: msgspec decodes an optional Raw of null as a value.
+    page_meta: Raw = NULL
+    end_meta: Raw = NULL
+    backoff_seconds: float = 0.0
+    rate_limits: int = 0
+    rate_limited_at: int | None = None
+    # Of a loop that is or was rate-limited: its present window, and when it dispatches again.
+    window: int | None = None
+    paused_until: int | None = None
+    first_failure: str | None = None
+    # Of a loop: completed iterations whose pages were cut.
+    exhausted: int = 0
+    # Attempts that were closed without a result.
+    late: tuple[int, ...] = ()
+    # When a webhook was first dispatched.
+    webhook_at: int | None = None
 
 
 NO_PROGRESS = LoopProgress()
@@ -99,7 +143,11 @@ def read_progress(raw: Raw | None) -> LoopProgress:
 
 
 def attempt_of_row(
-    node: int, row: NodeRow | IterationRow, progress: LoopProgress, index: int = -1
+    node: int,
+    row: NodeRow | IterationRow,
+    progress: LoopProgress,
+    index: int = -1,
+    first_number: int = 1,
 ) -> Attempt:
     """Return the attempt that the row of a node, or of the iteration with this index, describes."""
     return Attempt(
@@ -107,6 +155,7 @@ def attempt_of_row(
         number=row.attempt,
         attempts_before=row.attempts_before,
         losses=row.losses,
+        first_number=first_number,
         first_seq=row.first_seq,
         dispatched_at=row.dispatched_at,
         started_at=row.started_at,
@@ -117,7 +166,18 @@ def attempt_of_row(
         calls=progress.calls,
         patch=progress.patch,
         is_merging=progress.is_merging,
+        is_exhausted=progress.is_exhausted,
+        page_meta=_optional(progress.page_meta),
+        end_meta=_optional(progress.end_meta),
+        backoff_seconds=progress.backoff_seconds,
+        rate_limits=progress.rate_limits,
+        rate_limited_at=progress.rate_limited_at,
+        first_started_at=row.first_started_at or row.started_at,
     )
+
+
+def _optional(value: Raw) -> Raw | None:
+    return None if bytes(value) == b"null" else value
 
 
 class LoopRows(Struct, frozen=True):
@@ -144,11 +204,10 @@ class Collection:
 
     @classmethod
     def of(cls, elements: Sequence[object]) -> "Collection":
-        """Encode a collection."""
+        """Encode a collection. TemplateFailed for elements that are not JSON or too large."""
         starts = range(0, len(elements), CHUNK_ELEMENTS)
-        return cls(
-            [msgspec.json.encode(elements[start : start + CHUNK_ELEMENTS]) for start in starts]
-        )
+        chunks = [elements[start : start + CHUNK_ELEMENTS] for start in starts]
+        return cls([encode_trusted(chunk, COLLECTION_BYTES_MAX) for chunk in chunks])
 
     @property
     def size(self) -> int:
@@ -180,17 +239,22 @@ class Loop:
         "collection",
         "completed",
         "deadline_at",
+        "exhausted",
         "failed",
+        "first_failure",
+        "first_seqs",
         "generation",
         "in_flight_count",
         "is_merging",
         "last_attempts",
         "node_attempt",
+        "paused_until",
         "plan",
         "queued",
         "skipped",
         "states",
         "total",
+        "window",
     )
 
     def __init__(
@@ -216,14 +280,24 @@ class Loop:
         self.attempts: dict[int, Attempt] = {}
         self.in_flight_count = 0
         self.completed = self.failed = self.skipped = 0
+        # Completed iterations that had more pages than max_attempts.
+        self.exhausted = 0
         # Attempts are counted from here: numbers are unique over all generations of an iteration.
         self.attempts_start = attempts_start
         # Sparse: the last attempt of an iteration that is not in flight, if it is not the first.
         self.last_attempts: dict[int, int] = {}
         # Sparse: the attempts before the last retry.
         self.attempts_before: dict[int, int] = {}
+        # Sparse: the first start of an iteration that is not in flight and has not completed.
+        self.first_seqs: dict[int, int] = {}
         self.deadline_at: int | None = None
         self.is_merging = False
+        # The first failure since the loop began or was retried, for the error of the node.
+        self.first_failure: str | None = None
+        # Iterations in flight at most, now: fewer than the plan allows after a rate-limited answer.
+        self.window = plan.window
+        # Nothing is dispatched before this instant.
+        self.paused_until: int | None = None
 
     @property
     def is_over(self) -> bool:
@@ -242,9 +316,11 @@ class Loop:
             return self.collection.element(index)
         return self.collection.elements(index * size, (index + 1) * size)
 
-    def next_index(self) -> int | None:
+    def next_index(self, now: int) -> int | None:
         """Return the next iteration to dispatch and remove it from the queue; None without room or iterations."""
-        if self.in_flight_count >= self.plan.window:
+        if self.in_flight_count >= self.window:
+            return None
+        if self.paused_until is not None and now < self.paused_until:
             return None
         is_sequential = self.plan.mode == "sequential"
         if is_sequential and self._is_one_waiting():
@@ -271,8 +347,32 @@ class Loop:
         """Whether an iteration could be dispatched, or the loop ended, now."""
         if self.is_over:
             return not self.is_merging
-        room = self.in_flight_count < self.plan.window
+        room = self.in_flight_count < self.window
         return room and (bool(self.queued) or self.begun < self.total)
+
+    def slow_down(self, now: int, until: int) -> None:
+        """Dispatch nothing before an instant, and then only half as many iterations at a time.
+
+        Answers that arrive during the pause belong to the same burst and do not reduce the window again.
+        """
+        if self.paused_until is None or now >= self.paused_until:
+            self.window = max(1, self.window // 2)
+        self.paused_until = max(until, self.paused_until or 0)
+
+    def exceeded_bound(self) -> str | None:
+        """Return the bound on failures that the loop has exceeded, whatever its other iterations do; None within it."""
+        plan = self.plan
+        # Iterations that are skipped later only raise the rate.
+        counted = self.total - self.skipped
+        if plan.failed_max is not None and self.failed > plan.failed_max:
+            return f"max_failed is {plan.failed_max}"
+        if plan.failure_rate_max is not None and self.failed > 0:
+            if self.failed / counted > plan.failure_rate_max:
+                return f"max_failure_rate is {plan.failure_rate_max:g}"
+            return None
+        if plan.failed_max is None and 0 < self.failed == counted:
+            return "none completed"
+        return None
 
     def last_attempt_number(self, index: int) -> int:
         """Return the last attempt of an iteration; 0 without any."""
@@ -300,10 +400,11 @@ class Loop:
 
     @property
     def success_rate(self) -> float:
-        """Return the part of the iterations that completed; 1 for an empty collection."""
-        if not self.total:
+        """Return the part of the iterations that completed, without those that were skipped; 1 if there are none."""
+        counted = self.total - self.skipped
+        if not counted:
             return 1.0
-        return self.completed / self.total
+        return self.completed / counted
 
     def meta(self) -> dict[str, object]:
         """Return the counts of a loop that ended."""
@@ -315,7 +416,24 @@ class Loop:
         }
         if self.skipped:
             counts["skipped"] = self.skipped
+        if self.exhausted:
+            counts["exhausted"] = self.exhausted
         return counts
+
+    def progress(self) -> LoopProgress:
+        """Return the progress of the loop for the row of its node."""
+        window = None if self.window == self.plan.window else self.window
+        return LoopProgress(
+            self.generation,
+            self.total,
+            self.begun,
+            self.attempts_start,
+            self.deadline_at,
+            window=window,
+            paused_until=self.paused_until,
+            first_failure=self.first_failure,
+            exhausted=self.exhausted,
+        )
 
     def restore(self, rows: LoopRows, begun: int) -> None:
         """Restore the iterations from their rows."""
@@ -334,6 +452,7 @@ class Loop:
                     self.node_attempt.node,
                     start + 1,
                     start,
+                    first_number=start + 1,
                     dispatched_at=at,
                     index=index,
                     is_iteration=True,
@@ -346,10 +465,16 @@ class Loop:
         self.states[index] = state
         if state in HAS_ATTEMPT:
             self.attempts[index] = attempt_of_row(
-                self.node_attempt.node, row, read_progress(row.progress), index
+                self.node_attempt.node,
+                row,
+                read_progress(row.progress),
+                index,
+                self.attempts_start + 1,
             )
             return
         self.remember_attempt(index, row.attempt, row.attempts_before)
+        if state is not NodeStatus.COMPLETED and row.first_seq is not None:
+            self.first_seqs[index] = row.first_seq
         if state is NodeStatus.PENDING:
             self.queued[index] = None
         self.completed += state is NodeStatus.COMPLETED

@@ -1,9 +1,8 @@
 """Transitions of iterations: their end, the cancellation of their loop, and the reset for a retry."""
 
-from windlass.core.events import EventType
 from windlass.core.loop_state import IN_FLIGHT, Attempt
 from windlass.core.states import NodeMove, NodeStatus
-from windlass.core.turn import Turn, json_raw
+from windlass.core.turn import CANCELLED, Turn, json_raw
 
 _COMPLETED = int(NodeStatus.COMPLETED)
 
@@ -24,6 +23,8 @@ def end_iteration(turn: Turn, attempt: Attempt) -> None:
         or loop.states[index] != _COMPLETED
     ):
         loop.remember_attempt(index, attempt.number, attempt.attempts_before)
+    if attempt.first_seq is not None and loop.states[index] != _COMPLETED:
+        loop.first_seqs[index] = attempt.first_seq
     turn.job.filling[attempt.node] = None
 
 
@@ -38,7 +39,7 @@ def cancel_iterations(turn: Turn, node: int, reason: str) -> None:
             turn.withdraw(attempt)
         turn.transition(attempt, NodeMove.CANCEL)
         end_iteration(turn, attempt)
-        turn.emit(EventType.ITERATION_CANCELLED, job.plan.nodes[node].id, data, index=index)
+        turn.emit_attempt(attempt, CANCELLED, data)
         turn.save(attempt, turn.now)
 
 
@@ -46,6 +47,8 @@ def reset_iterations(turn: Turn, node: int) -> None:
     """Prepare a parked loop for a retry: failed and cancelled iterations run again, completed ones stay."""
     loop = turn.job.parked[node]
     loop.is_merging = False
+    loop.first_failure = loop.paused_until = None
+    loop.window = loop.plan.window
     for index in range(loop.begun):
         if loop.states[index] not in (NodeStatus.FAILED, NodeStatus.CANCELLED):
             continue
@@ -54,7 +57,14 @@ def reset_iterations(turn: Turn, node: int) -> None:
         loop.states[index] = NodeStatus.PENDING
         loop.remember_attempt(index, attempt, attempt)
         loop.queued[index] = None
-        row = Attempt(node, attempt, attempt, index=index, is_iteration=True)
+        row = Attempt(
+            node,
+            attempt,
+            attempt,
+            first_seq=loop.first_seqs.get(index),
+            index=index,
+            is_iteration=True,
+        )
         turn.save_parked(loop, row)
     # In order of the index, with those that were queued before.
     loop.queued = dict.fromkeys(sorted(loop.queued))

@@ -21,10 +21,24 @@ from windlass.core.scopes import JobScope, attempt_scope
 from windlass.core.states import JobStatus, NodeMove
 from windlass.core.templates.json_values import is_list, kind_of
 from windlass.core.templates.template import Template, is_true
-from windlass.core.turn import COMPLETED, Turn, attempt_data, dispatch_data, json_raw
+from windlass.core.text import shortened
+from windlass.core.timers import set_attempt_timer
+from windlass.core.turn import (
+    COMPLETED,
+    DISPATCHED,
+    FAILED,
+    SKIPPED,
+    Turn,
+    dispatch_data,
+    end_data,
+    failure_data,
+    json_raw,
+)
 
 COLLECTION_INVALID = "collection_invalid"
 CHUNK_INVALID = "chunk_invalid"
+TOO_MANY_FAILURES = "too_many_failures"
+FIRST_FAILURE_CHARS_MAX = 500
 EMPTY = Raw(b"[]")
 
 _READY, _COMPLETE = NodeMove.READY, NodeMove.COMPLETE
@@ -52,9 +66,7 @@ def begin(turn: Turn, node: int, attempt: Attempt) -> None:
     job.loops[node] = loop
     turn.move(node, NodeMove.DISPATCH)
     attempt.dispatched_at = turn.now
-    attempt.first_seq = turn.emit(
-        EventType.NODE_DISPATCHED, plan.id, dispatch_data(attempt.number, plan.queue)
-    )
+    turn.emit_attempt(attempt, DISPATCHED, dispatch_data(attempt.number, plan.queue))
     if job.state.status is JobStatus.PENDING:
         turn.start_job()
     _record(turn, node, loop, plan, is_new=is_new)
@@ -63,14 +75,16 @@ def begin(turn: Turn, node: int, attempt: Attempt) -> None:
 
 def _elements(turn: Turn, node: int, plan: LoopPlan) -> Collection | None:
     try:
-        value = plan.collection.value(JobScope(turn.job, plan.collection))
+        value = plan.collection.value(JobScope(turn.job, plan.collection, node))
+        if not is_list(value):
+            text = (
+                f"loop.collection is not a list: {kind_of(value)}; use a template that gives a list"
+            )
+            return _refuse(turn, node, text)
+        collection = Collection.of(value)
     except TemplateFailed as failure:
         completion.fail_node(turn, node, template_error("loop.collection", failure))
         return None
-    if not is_list(value):
-        text = f"loop.collection is not a list: {kind_of(value)}; use a template that gives a list"
-        return _refuse(turn, node, text)
-    collection = Collection.of(value)
     if collection.size > COLLECTION_BYTES_MAX:
         text = f"collection too large: {collection.size} bytes, at most {COLLECTION_BYTES_MAX}; loop over keys instead"
         return _refuse(turn, node, text)
@@ -102,7 +116,12 @@ def _record(turn: Turn, node: int, loop: Loop, plan: NodePlan, *, is_new: bool) 
         "chunk_size": loop.plan.chunk_size,
     }
     left = loop.total - loop.completed - loop.skipped
-    turn.emit(EventType.LOOP_STARTED, plan.id, json_raw(data if is_new else {**data, "left": left}))
+    turn.emit(
+        EventType.LOOP_STARTED,
+        plan.id,
+        json_raw(data if is_new else {**data, "left": left}),
+        parent_seq=loop.node_attempt.parent_seq,
+    )
     turn.save_node(node, loop.node_attempt)
 
 
@@ -111,12 +130,12 @@ def fill(turn: Turn, node: int, budget: int, tasks_max: int) -> int:
     job = turn.job
     loop = job.loops[node]
     plan = job.plan.nodes[node]
-    if job.large and request_for_task(job, plan):
+    if job.large and request_for_task(job, node):
         return budget
     tasks = turn.changes.tasks
     begun = loop.begun
     while budget and len(tasks) < tasks_max and node in job.loops:
-        index = loop.next_index()
+        index = loop.next_index(turn.now)
         if index is None:
             job.filling.pop(node, None)
             break
@@ -163,10 +182,18 @@ def _dispatch_index(turn: Turn, plan: NodePlan, loop: Loop, index: int) -> None:
 def _next_attempt(loop: Loop, index: int) -> Attempt:
     """Return the first attempt of an iteration, or after a retry of the job the next one."""
     start = loop.attempts_start
-    attempt = Attempt(loop.node_attempt.node, start + 1, start, index=index, is_iteration=True)
+    attempt = Attempt(
+        loop.node_attempt.node,
+        start + 1,
+        start,
+        first_number=start + 1,
+        index=index,
+        is_iteration=True,
+    )
     if loop.last_attempts or loop.attempts_before:
         attempt.number = loop.last_attempts.pop(index, start) + 1
         attempt.attempts_before = loop.attempts_before.get(index, start)
+        attempt.first_seq = loop.first_seqs.pop(index, None)
     return attempt
 
 
@@ -182,6 +209,9 @@ def _dispatch(turn: Turn, attempt: Attempt, plan: NodePlan) -> None:
         turn.dispatch(attempt, plan)
     except TemplateFailed as failure:
         fail_iteration(turn, attempt, template_error("params", failure))
+        return
+    if plan.start_timeout_seconds is not None:
+        set_attempt_timer(turn, attempt)
 
 
 def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
@@ -192,18 +222,17 @@ def _holds(turn: Turn, attempt: Attempt, condition: Template) -> bool:
         fail_iteration(turn, attempt, template_error("when", failure))
         return False
     turn.transition(attempt, NodeMove.SKIP)
-    turn.emit(
-        EventType.ITERATION_SKIPPED, turn.job.plan.nodes[attempt.node].id, index=attempt.index
-    )
+    turn.emit_attempt(attempt, SKIPPED, None)
     attempt.number -= 1
     end_iteration(turn, attempt)
     turn.job.loops[attempt.node].skipped += 1
     turn.save(attempt, turn.now)
+    _check_failures(turn, attempt.node)
     return False
 
 
 def complete_iteration(
-    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, end_meta: Raw | None
 ) -> None:
     """Store the output of an iteration; its place in the window is free."""
     job = turn.job
@@ -214,36 +243,44 @@ def complete_iteration(
         and bytes(memoryview(output)[:1]) != b"["
     ):
         text = "a task over a chunk must return a list; return one result for each element of the chunk"
-        fail_iteration(turn, attempt, classified(TaskError(CHUNK_INVALID, text, retryable=False)))
+        error = classified(TaskError(CHUNK_INVALID, text, retryable=False))
+        fail_iteration(turn, attempt, error, end_meta)
         return
     turn.transition(attempt, _COMPLETE)
     end_iteration(turn, attempt)
     loop.completed += 1
-    turn.emit_attempt(
-        attempt, COMPLETED, attempt_data(attempt.number), None, execution, attempt.parent_seq
-    )
+    loop.exhausted += attempt.is_exhausted
+    is_wider = loop.window < loop.plan.window
+    loop.window += is_wider
+    if is_wider or attempt.is_exhausted:
+        turn.save_node(attempt.node, loop.node_attempt)
+    turn.emit_attempt(attempt, COMPLETED, end_data(attempt), meta=end_meta)
     turn.save(attempt, turn.now, None, output, meta)
 
 
-def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
+def fail_iteration(
+    turn: Turn,
+    attempt: Attempt,
+    error: TaskError,
+    end_meta: Raw | None = None,
+    meta: Raw | None = None,
+) -> None:
     """End an iteration as failed. The node fails with it, unless the loop tolerates failures."""
     job = turn.job
-    plan = job.plan.nodes[attempt.node]
     loop = job.loops[attempt.node]
     turn.transition(attempt, NodeMove.FAIL)
     end_iteration(turn, attempt)
     loop.failed += 1
-    data = json_raw({"attempt_number": attempt.number, "error": error})
-    turn.emit(
-        EventType.ITERATION_FAILED,
-        plan.id,
-        data,
-        meta=meta,
-        parent_seq=attempt.parent_seq,
-        index=attempt.index,
-    )
-    turn.save(attempt, turn.now, encoded(error))
+    data = failure_data(attempt.number, error, attempt.worker_id)
+    turn.emit_attempt(attempt, FAILED, data, meta=end_meta)
+    turn.save(attempt, turn.now, encoded(error), meta=meta)
     if loop.plan.tolerant:
+        if loop.first_failure is None:
+            loop.first_failure = shortened(
+                f"iteration {attempt.index}: {error.message}", FIRST_FAILURE_CHARS_MAX
+            )
+            turn.save_node(attempt.node, loop.node_attempt)
+        _check_failures(turn, attempt.node)
         return
     cancel_iterations(turn, attempt.node, f"iteration {attempt.index} failed")
     text = f"iteration {attempt.index} of {loop.total}: {error.message}"
@@ -251,6 +288,19 @@ def fail_iteration(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | N
         error.type, text, error.retryable, error.status, failure_class=error.failure_class
     )
     completion.fail_node(turn, attempt.node, failure)
+
+
+def _check_failures(turn: Turn, node: int) -> None:
+    """Fail a tolerant loop whose failures exceed its bound, without waiting for the other iterations."""
+    loop = turn.job.loops[node]
+    bound = loop.exceeded_bound()
+    if bound is None:
+        return
+    counted = loop.total - loop.skipped
+    text = f"too many failed iterations: {loop.failed} of {counted}, {bound}; first failure: {loop.first_failure}"
+    cancel_iterations(turn, node, "too many iterations failed")
+    error = TaskError(TOO_MANY_FAILURES, text, retryable=False)
+    completion.fail_node(turn, node, classified(error))
 
 
 def time_out(turn: Turn, node: int) -> None:
@@ -278,5 +328,12 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
         "skipped": loop.skipped,
         "success_rate": loop.success_rate,
     }
-    turn.emit(EventType.LOOP_COMPLETED, plan.id, json_raw(data))
+    turn.emit(
+        EventType.LOOP_COMPLETED,
+        plan.id,
+        json_raw(data),
+        parent_seq=loop.node_attempt.parent_seq,
+    )
+    if loop.failed:
+        completion.count_failures(turn, loop.failed)
     turn.complete_node(loop.node_attempt, message.output, json_raw(loop.meta()), None)

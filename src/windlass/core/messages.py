@@ -108,7 +108,8 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     node_id: NodeId
     attempt: int
     worker_id: str
-    started_at: int
+    # None if the worker did not say how long it ran the attempt.
+    started_at: int | None
     finished_at: int
     outcome: Succeeded | Failed
     index: int = 0
@@ -117,10 +118,14 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
     result_id: str | None = None
     # The worker's context for the event of this end.
     context: Raw | None = None
+    # Of a stored result: whether its worker held the task, which is then removed with the report.
+    is_held: bool = False
 
     @property
-    def microseconds(self) -> int:
-        """How long the worker ran the attempt; at least 0, because its clock may have been set back."""
+    def microseconds(self) -> int | None:
+        """How long the worker ran the attempt, if known; at least 0, because its clock may have been set back."""
+        if self.started_at is None:
+            return None
         elapsed = self.finished_at - self.started_at
         return elapsed if elapsed > 0 else 0
 
@@ -131,7 +136,7 @@ class TaskFinished(Struct, frozen=True, tag="task_finished", omit_defaults=True,
         worker_id: str,
         outcome: Succeeded | Failed,
         *,
-        started_at: int,
+        started_at: int | None,
         finished_at: int,
         seed: int = 0,
         result_id: str | None = None,
@@ -189,6 +194,8 @@ class TimerKind(StrEnum):
     # The timeout of an attempt and the next attempt after a delay, with node, attempt, and index in a loop.
     NODE_TIMEOUT = "node_timeout"
     RETRY = "retry"
+    # The time within which a worker must start an attempt.
+    START_TIMEOUT = "start_timeout"
 
 
 class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=False):

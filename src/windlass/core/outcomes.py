@@ -9,18 +9,26 @@ from windlass.core.turn import Turn
 
 
 def complete(
-    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+    turn: Turn, attempt: Attempt, output: Raw, meta: Raw | None, end_meta: Raw | None
 ) -> None:
-    """Complete the node or the iteration of an attempt."""
+    """Complete the node or the iteration of an attempt; `end_meta` is the metadata of the event."""
     if attempt.is_iteration:
-        loops.complete_iteration(turn, attempt, output, meta, execution)
+        loops.complete_iteration(turn, attempt, output, meta, end_meta)
         return
-    turn.complete_node(attempt, output, meta, execution)
+    turn.complete_node(attempt, output, meta, end_meta)
 
 
-def fail(turn: Turn, attempt: Attempt, error: TaskError, meta: Raw | None = None) -> None:
-    """Fail the node or the iteration of an attempt for good."""
+def fail(
+    turn: Turn,
+    attempt: Attempt,
+    error: TaskError,
+    end_meta: Raw | None,
+    meta: Raw | None = None,
+) -> None:
+    """Fail the node or the iteration of an attempt for good; `end_meta` is the metadata of the event."""
     if attempt.is_iteration:
-        loops.fail_iteration(turn, attempt, error, meta)
+        loops.fail_iteration(turn, attempt, error, end_meta, meta)
     else:
-        completion.fail_node(turn, attempt.node, error, meta)
+        if meta is not None:
+            turn.job.metas[attempt.node] = meta
+        completion.fail_node(turn, attempt.node, error, end_meta)

@@ -8,7 +8,7 @@ from msgspec.structs import force_setattr
 
 from windlass.core.runs.containers import CONTAINER
 from windlass.core.runs.rules import RunRules
-from windlass.core.templates.template import Template
+from windlass.core.templates.template import Passing, Template
 from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # Handlers whose results the core records in rows of their own.
@@ -18,6 +18,8 @@ DEFAULT_ELEMENT = "item"
 DEFAULT_QUEUE = "default"
 DEFAULT_TIMEOUT_SECONDS = 300.0
 DEFAULT_REDELIVERIES = 5
+# The values of retry.on_success.on_exhausted.
+COMPLETE_EXHAUSTED, FAIL_EXHAUSTED = "complete", "fail"
 
 
 @unique
@@ -46,6 +48,7 @@ class RetryOnError(
         "attempts_max": "max_attempts",
         "initial_delay_seconds": "initial_delay",
         "max_delay_seconds": "max_delay",
+        "rate_limited_max_seconds": "max_rate_limited",
     },
 ):
     """Retries of failed attempts. `attempts_max` includes the first attempt."""
@@ -58,6 +61,8 @@ class RetryOnError(
     # The largest random addition, as a fraction of the delay.
     jitter: float = 0.1
     when: Template | None = None
+    # How long rate-limited attempts are repeated without counting them, since the first one; 0 counts them.
+    rate_limited_max_seconds: float = 3600.0
 
 
 NO_RETRY = RetryOnError()
@@ -92,9 +97,20 @@ class RetryOnSuccess(
     # Includes the first page.
     calls_max: int = 100
     delay_seconds: float = 0.0
+    # What becomes of a node that has more pages than `calls_max`: "complete" or "fail".
+    on_exhausted: str = COMPLETE_EXHAUSTED
 
 
-class LoopPlan(Struct, frozen=True, gc=False, rename={"window": "concurrency"}):
+class LoopPlan(
+    Struct,
+    frozen=True,
+    gc=False,
+    rename={
+        "window": "concurrency",
+        "failed_max": "max_failed",
+        "failure_rate_max": "max_failure_rate",
+    },
+):
     """One task for each element of a collection, or for each chunk of elements."""
 
     collection: Template
@@ -103,11 +119,14 @@ class LoopPlan(Struct, frozen=True, gc=False, rename={"window": "concurrency"}):
     window: int = 1
     # Elements of one task, which then gets and returns a list; None for single elements.
     chunk_size: int | None = None
-    # Whether the node completes although iterations failed.
+    # Whether the node completes although iterations failed, within the bounds below.
     tolerant: bool = False
     # Bounds the loop as a whole.
     timeout_seconds: float | None = None
     mode: str = "sequential"
+    # Bounds of a tolerant loop. Without either of them it fails only if all its iterations failed.
+    failed_max: int | None = None
+    failure_rate_max: float | None = None
 
 
 class SinkPlan(Struct, frozen=True, gc=False):
@@ -137,6 +156,8 @@ class NodePlan(Struct, frozen=True, gc=False):
     sink: SinkPlan | None = None
     # Losses of infrastructure have a limit of their own and do not count against max_attempts.
     redeliveries_max: int = DEFAULT_REDELIVERIES
+    # From the dispatch of an attempt until a worker starts it; None: no limit.
+    start_timeout_seconds: float | None = None
     # Derived: whether no rule but those about dependencies applies to the node, so that guards can be skipped.
     is_plain: bool = False
     # Derived: `when`, if it refers to the element of the loop or its index, and so applies to each iteration.
@@ -148,6 +169,14 @@ class NodePlan(Struct, frozen=True, gc=False):
         if self.iteration_condition is not None:
             return None
         return self.when
+
+    @property
+    def passing(self) -> Passing:
+        """Which large values its params pass on by reference."""
+        if self.handler == WEBHOOK:
+            # A delivery can only be repeated with params that are complete without artifacts.
+            return Passing.OUTPUTS
+        return Passing.PARTS
 
     @property
     def task_templates(self) -> list[Template]:
@@ -179,8 +208,8 @@ class NodePlan(Struct, frozen=True, gc=False):
         ):
             force_setattr(self, "iteration_condition", self.when)
         is_task = self.kind is NodeKind.TASK and self.handler not in WITH_RECORDS
-        rules = (self.when, self.on_success, self.loop, self.sink)
-        if is_task and rules == (None, None, None, None) and self.on_error.attempts_max == 1:
+        rules = (self.when, self.on_success, self.loop, self.sink, self.start_timeout_seconds)
+        if is_task and rules == (None,) * len(rules) and self.on_error.attempts_max == 1:
             force_setattr(self, "is_plain", True)
 
 

@@ -2,9 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import msgspec
-from msgspec import Struct
-
 from windlass.core.changes import InFlightEntry, IterationRow, NodeRow
 from windlass.core.job import Job
 from windlass.core.jobs import JobRecord
@@ -15,6 +12,7 @@ from windlass.core.loop_state import (
     Attempt,
     Collection,
     Loop,
+    LoopProgress,
     LoopRows,
     attempt_of_row,
     read_progress,
@@ -51,9 +49,7 @@ def restore_job(
 def _restore_entry(job: Job, node: int, entry: InFlightEntry) -> None:
     job.in_flight[node] = entry
     job.states[node] = NodeStatus.DISPATCHED
-    job.attempts[node] = Attempt(
-        node, 1, first_seq=entry.first_seq, dispatched_at=entry.dispatched_at
-    )
+    job.attempts[node] = Attempt(node, 1, dispatched_at=entry.dispatched_at)
 
 
 def _restore_node(
@@ -62,15 +58,16 @@ def _restore_node(
     state = NODE_STATES[row.status]
     progress = read_progress(row.progress)
     job.states[node] = state
+    job.first_seqs[node] = row.first_seq or 0
     if row.attempts_before:
         job.attempts_before[node] = row.attempts_before
     if progress.generation:
         job.generations[node] = progress.generation
     if progress.attempts:
         job.attempts_start[node] = progress.attempts
-    if progress.total < 0 and _is_late(row):
-        job.late.add((node, -1, row.attempt))
-    if progress.total >= 0 and state is not NodeStatus.COMPLETED:
+    _restore_attempts(job, (node, -1), progress)
+    _restore_holder(job, (node, -1), row)
+    if progress.total >= 0:
         _restore_loop(job, node, row, loop_rows[node, progress.generation])
     elif state in HAS_ATTEMPT:
         job.attempts[node] = attempt_of_row(node, row, progress)
@@ -78,6 +75,12 @@ def _restore_node(
         _restore_end(job, node, row)
     elif state is NodeStatus.PENDING:
         job.remember_attempt(node, row.attempt)
+
+
+def _restore_holder(job: Job, key: tuple[int, int], row: NodeRow | IterationRow) -> None:
+    """Restore which worker reported an attempt that several workers held."""
+    if row.losses and row.worker_id is not None and NODE_STATES[row.status] not in IN_FLIGHT:
+        job.reporters[key] = (row.attempt, row.worker_id)
 
 
 def _restore_end(job: Job, node: int, row: NodeRow) -> None:
@@ -98,6 +101,11 @@ def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
     attempt = attempt_of_row(node, row, NO_PROGRESS)
     loop = Loop(plan, Collection(rows.chunks), progress.generation, attempt, progress.attempts)
     loop.deadline_at = progress.deadline_at
+    loop.first_failure = progress.first_failure
+    loop.exhausted = progress.exhausted
+    loop.paused_until = progress.paused_until
+    if progress.window is not None:
+        loop.window = progress.window
     loop.restore(rows, progress.begun)
     if job.states[node] in IN_FLIGHT:
         job.loops[node] = loop
@@ -106,21 +114,13 @@ def _restore_loop(job: Job, node: int, row: NodeRow, rows: LoopRows) -> None:
     else:
         job.parked[node] = loop
     for iteration in rows.others:
-        if _is_late(iteration):
-            job.late.add((node, iteration.index, iteration.attempt))
+        _restore_attempts(job, (node, iteration.index), read_progress(iteration.progress))
+        _restore_holder(job, (node, iteration.index), iteration)
 
 
-class _StoredError(Struct, frozen=True):
-    without_result: bool = False
-
-
-_decode_error = msgspec.json.Decoder(_StoredError).decode
-
-
-def _is_late(row: NodeRow | IterationRow) -> bool:
-    """Whether the last attempt was closed without a result: cancelled, timed out or lost."""
-    if row.dispatched_at is None:
-        return False
-    if row.status in ("failed", "waiting"):
-        return row.error is not None and _decode_error(row.error).without_result
-    return row.status == "cancelled"
+def _restore_attempts(job: Job, key: tuple[int, int], progress: LoopProgress) -> None:
+    """Restore which attempts were closed without a result, and when a webhook was first dispatched."""
+    if progress.late:
+        job.late[key] = list(progress.late)
+    if progress.webhook_at is not None:
+        job.webhook_times[key] = progress.webhook_at

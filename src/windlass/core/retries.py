@@ -9,12 +9,20 @@ from windlass.core.errors import TemplateFailed
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import TaskError
-from windlass.core.plan import Backoff, NodePlan, RetryOnError
+from windlass.core.plan import Backoff, RetryOnError
 from windlass.core.scopes import attempt_scope
 from windlass.core.templates.template import is_true
 
 # Losses of infrastructure: another attempt is made, which counts against redeliveries_max and not max_attempts.
 LOSSES = frozenset({TaskError.WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
+
+# The type of an attempt that no worker started in time.
+START_TIMEOUT = "start_timeout"
+RATE_LIMITED = "rate_limited"
+# The type of a template that cannot be rendered, in the engine or, for a part of a large value, in the worker.
+TEMPLATE_FAILED = "template_failed"
+# The first delay after a rate-limited answer without Retry-After, if the author's initial delay is 0.
+RATE_LIMITED_DELAY_SECONDS = 1.0
 
 _SEED_SPAN = 1 << 32
 
@@ -24,11 +32,12 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
     **dict.fromkeys(LOSSES, "infra"),
     "kubernetes_unavailable": "infra",
     "pod_start_timeout": "infra",
+    START_TIMEOUT: "infra",
     "artifacts_unavailable": "infra",
     "timeout": "timeout",
     "cancelled": "cancelled",
-    "rate_limited": "rate_limited",
-    429: "rate_limited",
+    RATE_LIMITED: RATE_LIMITED,
+    429: RATE_LIMITED,
 }
 
 
@@ -45,33 +54,24 @@ def classified(error: TaskError) -> TaskError:
 def template_error(place: str, failure: TemplateFailed) -> TaskError:
     """Return the error of a template that cannot be rendered. It is never retried."""
     return classified(
-        TaskError(type="template_failed", message=f"{place}: {failure}", retryable=False)
+        TaskError(type=TEMPLATE_FAILED, message=f"{place}: {failure}", retryable=False)
     )
-
-
-def retry_meta(
-    plan: NodePlan, attempts_made: int, will_retry: bool | None
-) -> dict[str, object] | None:
-    """Return what an event says about the retry rules of its node; None without rules."""
-    if plan.on_error.attempts_max == 1 and plan.on_success is None:
-        return None
-    kind, attempts_max = "on_error", plan.on_error.attempts_max
-    if will_retry is None and plan.on_success is not None:
-        kind, attempts_max = "on_success", plan.on_success.calls_max
-    meta: dict[str, object] = {
-        "has_config": True,
-        "attempt_number": attempts_made,
-        "max_attempts": attempts_max,
-        "retry_type": kind,
-    }
-    return meta if will_retry is None else {**meta, "will_retry": will_retry}
 
 
 def wants_retry(
     job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int
 ) -> bool:
-    """Whether the retry rule allows another attempt: by its `when` if it has one, else by the kind of the error."""
-    if attempts_made >= rule.attempts_max:
+    """Whether the retry rule allows another attempt that counts."""
+    return attempts_made < rule.attempts_max and is_retryable(
+        job, attempt, rule, error, attempts_made
+    )
+
+
+def is_retryable(
+    job: Job, attempt: Attempt, rule: RetryOnError, error: TaskError, attempts_made: int
+) -> bool:
+    """Whether an attempt may be repeated: by the rule's `when` if it has one, else by the kind of the error."""
+    if error.type == TEMPLATE_FAILED:
         return False
     if rule.when is None:
         return error.retryable
@@ -100,6 +100,22 @@ def delay_seconds(
     elif rule.backoff is Backoff.EXPONENTIAL:
         wait = exponential_delay(wait, rule.multiplier, attempts_made)
     wait = min(max(wait, retry_after_seconds or 0.0), rule.max_delay_seconds)
+    return _with_jitter(rule, wait, seed)
+
+
+def rate_limited_delay_seconds(
+    rule: RetryOnError, answers: int, retry_after_seconds: float | None, seed: int
+) -> float:
+    """Return the delay after a number of rate-limited answers: Retry-After, or else growing, plus jitter."""
+    wait = retry_after_seconds or 0.0
+    if wait <= 0.0:
+        initial = rule.initial_delay_seconds or RATE_LIMITED_DELAY_SECONDS
+        wait = exponential_delay(initial, rule.multiplier, answers)
+        wait = min(wait, max(rule.max_delay_seconds, initial))
+    return _with_jitter(rule, wait, seed)
+
+
+def _with_jitter(rule: RetryOnError, wait: float, seed: int) -> float:
     return wait * (1.0 + rule.jitter * ((seed % _SEED_SPAN) / _SEED_SPAN))
 
 

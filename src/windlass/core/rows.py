@@ -3,8 +3,8 @@
 from msgspec import Raw
 
 from windlass.core.changes import IterationRow, NodeRow
-from windlass.core.job import Job, encoded_progress
-from windlass.core.loop_state import Attempt, Loop, LoopProgress
+from windlass.core.job import Job
+from windlass.core.loop_state import Attempt, Loop
 from windlass.core.plan import NodePlan
 from windlass.core.states import NODE_LABELS
 
@@ -15,12 +15,10 @@ from windlass.core.states import NODE_LABELS
 def iteration_row(job: Job, loop: Loop, attempt: Attempt, completed_at: int | None = None, error: Raw | None = None,
                   output: Raw | None = None, meta: Raw | None = None) -> IterationRow:  # fmt: skip
     """Return the row of an iteration as it is now."""
-    progress = None
-    if attempt.calls or attempt.is_merging:
-        progress = encoded_progress(
-            LoopProgress(calls=attempt.calls, is_merging=attempt.is_merging, patch=attempt.patch)
-        )
     index = attempt.index
+    progress = None
+    if attempt.has_progress or job.late or job.webhook_times:
+        progress = job.attempt_progress(attempt.node, index, attempt)
     return IterationRow(
         job.id, attempt.node, loop.generation, index, NODE_LABELS[loop.states[index]], attempt.number,
         attempts_before=attempt.attempts_before,
@@ -35,6 +33,7 @@ def iteration_row(job: Job, loop: Loop, attempt: Attempt, completed_at: int | No
         error=error,
         meta=meta,
         progress=progress,
+        first_started_at=attempt.first_start_if_earlier,
     )  # fmt: skip
 
 
@@ -49,6 +48,7 @@ def node_row(job: Job, node: int, plan: NodePlan, attempt: Attempt | None, compl
             status=status,
             attempt=job.last_attempt_number(node),
             attempts_before=job.attempts_before.get(node, 0),
+            first_seq=job.first_seqs[node] or None,
             completed_at=completed_at,
             output=job.outputs[node],
             error=error,
@@ -57,7 +57,7 @@ def node_row(job: Job, node: int, plan: NodePlan, attempt: Attempt | None, compl
             progress=job.progress_of(node, None),
         )
     progress = None
-    if not plan.is_plain or job.generations:
+    if not plan.is_plain or job.generations or job.late or attempt.rate_limits:
         progress = job.progress_of(node, attempt)
     return NodeRow(
         job.id, plan.id, status, attempt.number,
@@ -74,4 +74,5 @@ def node_row(job: Job, node: int, plan: NodePlan, attempt: Attempt | None, compl
         meta=job.metas.get(node),
         number=node,
         progress=progress,
+        first_started_at=attempt.first_start_if_earlier,
     )  # fmt: skip

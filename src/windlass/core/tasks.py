@@ -3,29 +3,34 @@
 import msgspec
 from msgspec import Raw
 
+from windlass.core.artifacts import TaskArtifact, patch_artifacts
 from windlass.core.changes import SinkSpec, Task
 from windlass.core.ids import task_id_from_key, work_key
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.plan import NodePlan, SinkPlan
 from windlass.core.scopes import attempt_scope
-from windlass.core.templates.json_values import merged
-from windlass.core.templates.template import Template
+from windlass.core.templates.json_values import is_mapping, merged
+from windlass.core.webhooks import HANDLER as WEBHOOK
+from windlass.core.webhooks import TIMESTAMP, timestamp_text
 
 
 def build_task(job: Job, attempt: Attempt) -> Task:
     """Return the task of an attempt. TemplateFailed."""
     plan = job.plan.nodes[attempt.node]
     template = plan.params
-    artifacts: tuple[str, ...] = ()
+    artifacts: tuple[TaskArtifact, ...] = ()
     if template is None:
         params = job.spec.input
     elif template.static is not None:
         params = template.static
     else:
-        params, artifacts = _render_params(job, attempt, template)
+        scope = attempt_scope(job, template, attempt, passing=plan.passing)
+        params, artifacts = template.render_params(scope)
     if attempt.calls:
-        params = _patched(params, attempt.patch)
+        params, artifacts = _patched(params, artifacts, attempt.patch)
+    if plan.handler == WEBHOOK:
+        params = _with_timestamp(job, attempt, params)
     index = attempt.index if attempt.is_iteration else None
     key = work_key(job.id, plan.id, index)
     task_id = task_id_from_key(key, attempt.number)
@@ -53,18 +58,24 @@ def build_task(job: Job, attempt: Attempt) -> Task:
     )
 
 
-def _render_params(job: Job, attempt: Attempt, template: Template) -> tuple[Raw, tuple[str, ...]]:
-    """Return the params of an attempt, and the keys of the artifacts that they refer to."""
-    scope = attempt_scope(job, template, attempt)
-    scope.allow_references = True
-    return template.render(scope), tuple(scope.references_used)
+def _with_timestamp(job: Job, attempt: Attempt, params: Raw) -> Raw:
+    """Return the params of a webhook with the time that its body names; a redelivery has that of the first delivery."""
+    values = msgspec.json.decode(params)
+    if not is_mapping(values) or TIMESTAMP in values:
+        return params
+    at = job.webhook_times.get((attempt.node, attempt.index), attempt.dispatched_at)
+    if at is None:
+        return params
+    return Raw(msgspec.json.encode({**values, TIMESTAMP: timestamp_text(at)}))
 
 
-def _patched(params: Raw, patch: Raw) -> Raw:
-    """Return params with the changes that earlier pages made to them."""
-    return Raw(
-        msgspec.json.encode(merged(msgspec.json.decode(params), msgspec.json.decode(patch) or {}))
-    )
+def _patched(
+    params: Raw, artifacts: tuple[TaskArtifact, ...], encoded_patch: Raw
+) -> tuple[Raw, tuple[TaskArtifact, ...]]:
+    """Return params and their large values with the changes that earlier pages made to them."""
+    patch: object = msgspec.json.decode(encoded_patch) or {}
+    patched = Raw(msgspec.json.encode(merged(msgspec.json.decode(params), patch)))
+    return patched, patch_artifacts(artifacts, patch)
 
 
 def _idempotency_key(job: Job, attempt: Attempt, key: str) -> str:

@@ -1,4 +1,4 @@
-"""The timer of an attempt: when it is retried, or when the core stops waiting for its result."""
+"""The timer of an attempt: when it is retried, or when the core stops waiting for its start or its result."""
 
 from windlass.core.changes import Timer
 from windlass.core.instants import MICROSECONDS
@@ -13,7 +13,7 @@ NODE_TIMEOUT_GRACE_SECONDS = 30.0
 
 
 def timer_of(job: Job, attempt: Attempt) -> Timer | None:
-    """Return the timer of an attempt that waits for its retry or runs; None for any other."""
+    """Return the timer of an attempt that waits for its retry or a worker, or runs; None for any other."""
     state = job.state_of(attempt)
     plan = job.plan.nodes[attempt.node]
     if state == NodeStatus.WAITING and attempt.due_at is not None:
@@ -21,6 +21,13 @@ def timer_of(job: Job, attempt: Attempt) -> Timer | None:
     elif state == NodeStatus.RUNNING and attempt.started_at is not None:
         limit = plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
         kind, due_at = TimerKind.NODE_TIMEOUT, attempt.started_at + round(limit * MICROSECONDS)
+    elif (
+        state == NodeStatus.DISPATCHED
+        and plan.start_timeout_seconds is not None
+        and attempt.dispatched_at is not None
+    ):
+        limit = plan.start_timeout_seconds
+        kind, due_at = TimerKind.START_TIMEOUT, attempt.dispatched_at + round(limit * MICROSECONDS)
     else:
         return None
     return Timer(
@@ -35,7 +42,7 @@ def timer_of(job: Job, attempt: Attempt) -> Timer | None:
 
 
 def set_attempt_timer(turn: Turn, attempt: Attempt) -> None:
-    """Set the timer of an attempt that now waits or runs."""
+    """Set the timer of an attempt that now waits or runs, or that a worker must start in time."""
     timer = timer_of(turn.job, attempt)
     assert timer is not None
     turn.changes.timers.append(timer)

@@ -14,7 +14,7 @@ from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_IN_FLIGHT, Attempt, Loop
-from windlass.core.messages import TimerKind
+from windlass.core.messages import TaskError, TimerKind
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import (
@@ -27,12 +27,15 @@ from windlass.core.states import (
     node_after,
 )
 from windlass.core.tasks import build_task
+from windlass.core.webhooks import HANDLER as WEBHOOK
 
 # Each page of a job's events lists all its nodes that are in flight without a row, up to this number (ADR 19).
 IN_FLIGHT_ENTRIES_MAX = 1_000
 # A longer list than this is repeated only by pages with at least as many events: the cost of a list is then a part of
 # the cost of its page, however many nodes are in flight.
 SHORT_LIST_ENTRIES = 32
+# Late results that are stored with their job. Further ones are recorded again if they are repeated after a reload.
+IGNORED_STORED_MAX = 1_000
 
 _encoder = msgspec.json.Encoder()
 
@@ -51,11 +54,16 @@ _NODE_COMPLETED, _ITERATION_COMPLETED = (
 )
 
 # The types of the events about an attempt: of a node, and of an iteration.
+DISPATCHED = (_NODE_DISPATCHED, _ITERATION_DISPATCHED)
 STARTED = (_NODE_STARTED, _ITERATION_STARTED)
 COMPLETED = (_NODE_COMPLETED, _ITERATION_COMPLETED)
+FAILED = (EventType.NODE_FAILED, EventType.ITERATION_FAILED)
+SKIPPED = (EventType.NODE_SKIPPED, EventType.ITERATION_SKIPPED)
+CANCELLED = (EventType.NODE_CANCELLED, EventType.ITERATION_CANCELLED)
 RETRYING = (EventType.NODE_RETRYING, EventType.ITERATION_RETRYING)
 SEQUENCE_COMPLETED = (EventType.CALLS_COMPLETED, EventType.CALLS_COMPLETED)
 LOST = (EventType.WORKER_LOST, EventType.WORKER_LOST)
+REDELIVERED = (EventType.TASK_REDELIVERED, EventType.TASK_REDELIVERED)
 
 
 def json_raw(value: Any) -> Raw:
@@ -78,16 +86,25 @@ def dispatch_data(attempt: int, queue: str) -> Raw:
     return json_raw({"attempt_number": attempt, "queue": queue})
 
 
-@lru_cache(maxsize=4_096)
-def execution_meta(microseconds: int) -> Raw:
-    """Return the meta of the end of an attempt that took so long."""
-    return Raw(b'{"execution":{"duration_seconds":%.6f}}' % (microseconds / MICROSECONDS))
-
-
 @lru_cache(maxsize=1_024)
-def start_data(attempt: int, worker_id: str) -> Raw:
-    """Return the data of the start of an attempt."""
+def worker_data(attempt: int, worker_id: str) -> Raw:
+    """Return the data of an event that names an attempt and its worker."""
     return json_raw({"attempt_number": attempt, "worker_id": worker_id})
+
+
+def failure_data(attempt: int, error: TaskError, worker_id: str | None) -> Raw:
+    """Return the data of a failure; it names the worker of the attempt, if there was one."""
+    data: dict[str, Any] = {"attempt_number": attempt, "error": error}
+    if worker_id is not None:
+        data["worker_id"] = worker_id
+    return json_raw(data)
+
+
+def end_data(attempt: Attempt) -> Raw:
+    """Return the data of the end of an attempt: its worker is not known if the node is a loop."""
+    if attempt.worker_id is None:
+        return attempt_data(attempt.number)
+    return worker_data(attempt.number, attempt.worker_id)
 
 
 class Turn:
@@ -140,13 +157,19 @@ class Turn:
         self.context = None
         return seq
 
-    def emit_attempt(self, attempt: Attempt, kinds: tuple[str, str], data: Raw | None, at: int | None = None,
-                     meta: Raw | None = None, parent_seq: int | None = None) -> int:  # fmt: skip
-        """Record an event about an attempt of a node or of an iteration."""
+    def emit_attempt(
+        self,
+        attempt: Attempt,
+        kinds: tuple[str, str],
+        data: Raw | None,
+        at: int | None = None,
+        meta: Raw | None = None,
+    ) -> int:
+        """Record an event about an attempt of a node or of an iteration; a later one links to the first start."""
         node_id = self.job.plan.nodes[attempt.node].id
         if not attempt.is_iteration:
-            return self.emit(kinds[0], node_id, data, at, meta, parent_seq)
-        return self.emit(kinds[1], node_id, data, at, meta, parent_seq, attempt.index)
+            return self.emit(kinds[0], node_id, data, at, meta, attempt.parent_seq)
+        return self.emit(kinds[1], node_id, data, at, meta, attempt.parent_seq, attempt.index)
 
     # States
 
@@ -189,6 +212,8 @@ class Turn:
     def dispatch(self, attempt: Attempt, plan: NodePlan) -> None:
         """Hand an attempt of a ready node or iteration to a worker. TemplateFailed, without any change."""
         job = self.job
+        if plan.handler == WEBHOOK:
+            self._fix_webhook_time(attempt)
         task = build_task(job, attempt)
         data = dispatch_data(attempt.number, plan.queue)
         if attempt.is_iteration:
@@ -197,9 +222,7 @@ class Turn:
             node = attempt.node
             self.move(node, _DISPATCH)
             attempt.dispatched_at = self.now
-            seq = self.emit(_NODE_DISPATCHED, plan.id, data, None, None, attempt.first_seq)
-            if attempt.first_seq is None:
-                attempt.first_seq = seq
+            self.emit(_NODE_DISPATCHED, plan.id, data, None, None, attempt.parent_seq)
             # The first dispatch of a node needs no row if the page of events has room for it (ADR 19). In a retried job
             # the node may have a row of an earlier round, which is then outdated.
             if (
@@ -207,21 +230,32 @@ class Turn:
                 and not job.state.round
                 and len(job.in_flight) < IN_FLIGHT_ENTRIES_MAX
             ):
-                job.in_flight[node] = InFlightEntry(node, plan.id, seq, self.now)
+                job.in_flight[node] = InFlightEntry(node, plan.id, self.now)
             else:
                 self.save_node(node, attempt)
         self.changes.tasks.append(task)
         if job.state.status is _PENDING_JOB:
             self.start_job()
 
+    def _fix_webhook_time(self, attempt: Attempt) -> None:
+        """Record when a webhook is first dispatched, which its body names."""
+        at = self.now
+        if attempt.is_iteration:
+            loop = self.job.loops[attempt.node]
+            if attempt.number == loop.attempts_start + 1:
+                # As for its dispatch, which needs no row.
+                at = loop.node_attempt.dispatched_at or at
+        self.job.webhook_times.setdefault((attempt.node, attempt.index), at)
+
     def _dispatch_iteration(self, attempt: Attempt, plan: NodePlan, data: Raw) -> None:
         loop = self.job.loops[attempt.node]
         self.transition(attempt, _DISPATCH)
         self.emit(
-            _ITERATION_DISPATCHED, plan.id, data, None, None, attempt.first_seq, attempt.index
+            _ITERATION_DISPATCHED, plan.id, data, None, None, attempt.parent_seq, attempt.index
         )
-        if attempt.number == loop.attempts_start + 1:
-            # The first dispatch of an iteration needs no row: the row of the loop implies it.
+        if attempt.number == loop.attempts_start + 1 and plan.start_timeout_seconds is None:
+            # The first dispatch of an iteration needs no row: the row of the loop implies it. With a start timeout it
+            # needs its own instant.
             attempt.dispatched_at = loop.node_attempt.dispatched_at
         else:
             attempt.dispatched_at = self.now
@@ -234,40 +268,36 @@ class Turn:
         if started_at > self.now:
             started_at = self.now
         attempt.started_at = started_at
+        if attempt.first_started_at is None:
+            attempt.first_started_at = started_at
         attempt.worker_id = worker_id
-        data = start_data(attempt.number, worker_id)
-        node_id = self.job.plan.nodes[attempt.node].id
+        data = worker_data(attempt.number, worker_id)
         if attempt.is_iteration:
-            self._start_loop(attempt.node, node_id, started_at)
-            self.transition(attempt, _START)
-            seq = self.emit(
-                _ITERATION_STARTED,
-                node_id,
-                data,
-                started_at,
-                None,
-                attempt.parent_seq,
-                attempt.index,
-            )
-        else:
-            self.move(attempt.node, _START)
-            seq = self.emit(_NODE_STARTED, node_id, data, started_at, None, attempt.parent_seq)
+            self._start_loop(attempt.node, started_at)
+        self.transition(attempt, _START)
+        self._emit_start(attempt, data, started_at)
+
+    def _emit_start(self, attempt: Attempt, data: Raw, started_at: int) -> None:
+        """Record the start of an attempt. All later attempts of the work link to the first one."""
+        seq = self.emit_attempt(attempt, STARTED, data, started_at)
         if attempt.first_seq is None:
             attempt.first_seq = seq
+            if not attempt.is_iteration:
+                self.job.first_seqs[attempt.node] = seq
 
-    def _start_loop(self, node: int, node_id: str, started_at: int) -> None:
+    def _start_loop(self, node: int, started_at: int) -> None:
         """Record the start of a looping node, which is the first start of one of its iterations."""
         job = self.job
         if job.states[node] == _RUNNING:
             return
         attempt = job.loops[node].node_attempt
-        attempt.started_at = started_at
+        attempt.started_at = attempt.first_started_at = started_at
         self.move(node, _START)
-        self.emit(_NODE_STARTED, node_id, attempt_data(attempt.number), started_at)
+        self._emit_start(attempt, attempt_data(attempt.number), started_at)
         self.save_node(node, attempt)
 
     def complete_node(
-        self, attempt: Attempt, output: Raw, meta: Raw | None, execution: Raw | None
+        self, attempt: Attempt, output: Raw, meta: Raw | None, end_meta: Raw | None
     ) -> None:
         """Record the output of a node and count it for the nodes after it."""
         job, node = self.job, attempt.node
@@ -280,9 +310,9 @@ class Turn:
         self.emit(
             _NODE_COMPLETED,
             node_id,
-            attempt_data(attempt.number),
+            end_data(attempt),
             None,
-            execution,
+            end_meta,
             attempt.parent_seq,
         )
         self.save_node(node, attempt, self.now)
@@ -291,7 +321,8 @@ class Turn:
     def withdraw(self, attempt: Attempt) -> None:
         """Cancel the task of an attempt. A result that arrives afterwards is ignored."""
         self.changes.cancels.append(self.job.task_id(attempt))
-        self.job.late.add((attempt.node, attempt.index, attempt.number))
+        late = self.job.late.setdefault((attempt.node, attempt.index), [])
+        late.append(attempt.number)
 
     def finish(self, node: int) -> Attempt | None:
         """Remove a node that ends from those in flight; return its attempt, if there was one."""
@@ -308,11 +339,11 @@ class Turn:
         return attempt
 
     def _park(self, node: int) -> Attempt:
-        """End a loop. One that did not complete is kept for a retry, which runs only what is missing."""
+        """End a loop. One with failures is kept for a retry, which runs only what is missing."""
         job = self.job
         loop = job.loops.pop(node)
         job.filling.pop(node, None)
-        if job.states[node] != _COMPLETED:
+        if job.states[node] != _COMPLETED or loop.failed or job.has_late_attempts(node):
             job.parked[node] = loop
         elif loop.attempts_made:
             job.attempts_start[node] = loop.attempts_made
@@ -334,6 +365,14 @@ class Turn:
     def save_job(self) -> None:
         """Store the state of the job."""
         self.changes.jobs[self.job.id] = structs.replace(self.job.state)
+
+    def save_ignored(self, result: tuple[int, int, int]) -> None:
+        """Store that an event records a result (node, index or -1, attempt) as ignored."""
+        job = self.job
+        job.ignored.add(result)
+        if len(job.ignored) <= IGNORED_STORED_MAX:
+            job.state.ignored = json_raw(sorted(job.ignored))
+            self.save_job()
 
     def save_node(
         self,

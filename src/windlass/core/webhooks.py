@@ -8,17 +8,21 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import Raw, Struct
 
 from windlass.core.artifacts import decode_or
 from windlass.core.errors import SignatureInvalid
+from windlass.core.instants import MICROSECONDS
 
 HANDLER = "webhook"
 ID_HEADER = "webhook-id"
 TIMESTAMP_HEADER = "webhook-timestamp"
 SIGNATURE_HEADER = "webhook-signature"
+# The param of the handler, and the field of the body, that says when the message was first dispatched.
+TIMESTAMP = "timestamp"
 KEY_PREFIX = "whsec_"
 SCHEME = "v1"
 # How far the sender's clock may be from ours, and for how long a signature can be replayed.
@@ -60,6 +64,13 @@ class _Meta(Struct):
 def delivery_of(meta: Raw | None) -> Delivery | None:
     """Return the handler's report of an attempt; None when there is none."""
     return decode_or(_Meta(), meta).delivery
+
+
+def timestamp_text(microseconds: int) -> str:
+    """Return an instant as the body of a webhook names it: in ISO 8601, in UTC, in whole seconds."""
+    return (
+        datetime.fromtimestamp(microseconds // MICROSECONDS, UTC).isoformat().replace("+00:00", "Z")
+    )
 
 
 def key_of(secret: str) -> bytes:

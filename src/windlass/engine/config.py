@@ -19,6 +19,7 @@ class Duties(Struct, frozen=True, kw_only=True):
     retention_days: float
     worker_timeout_seconds: float
     worker_check_seconds: float
+    worker_retention_seconds: float
     in_flight_check_seconds: float
     run_heartbeat_seconds: float
     # None: runs are never orphaned.

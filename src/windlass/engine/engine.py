@@ -17,6 +17,7 @@ from windlass.engine.remote_job_watcher import POLL_SECONDS
 from windlass.engine.run_control import EngineRuns
 from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit import Submitter
+from windlass.engine.worker_timeout import REFRESH_SECONDS, WorkerTimeout
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
@@ -55,6 +56,8 @@ class Engine:
         self._sharing = sharing
         self._only_new_jobs = only_new_jobs
         self._counters = Counters()
+        self._leases = store.leases
+        self._worker_timeout = WorkerTimeout(duties.worker_timeout_seconds)
         self.shard_owner = ShardOwner(
             context,
             OutputStore(store, artifacts, artifact_bytes_max),
@@ -62,6 +65,7 @@ class Engine:
             duties=duties,
             sharing=sharing,
             only_new_jobs=only_new_jobs,
+            worker_timeout=self._worker_timeout,
             on_commit=self._on_commit,
         )
         submitter = Submitter(context, self.shard_owner, random)
@@ -79,6 +83,9 @@ class Engine:
         await self.shard_owner.start()
         if self._sharing is None or self._sharing.owns:
             self._duties.start_owner_duties(with_schedules=not self._only_new_jobs)
+        if self._sharing is not None and not self._sharing.owns:
+            await self._refresh_worker_timeout()
+            self._duties.start("worker timeout", REFRESH_SECONDS, self._refresh_worker_timeout)
         if self._sharing is not None:
             self._duties.start("remote job watcher", POLL_SECONDS, self.jobs.poll)
 
@@ -86,6 +93,9 @@ class Engine:
         """Finish the current batches and give the shards back. Workers must have stopped before."""
         await self._duties.stop()
         await self.shard_owner.stop()
+
+    async def _refresh_worker_timeout(self) -> None:
+        await self._worker_timeout.refresh(self._leases)
 
     def _on_commit(self, changes: Changes) -> None:
         self._counters.add(changes)
@@ -104,6 +114,16 @@ class Engine:
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
         return sorted(self.shard_owner.ready())
+
+    @property
+    def shard_count(self) -> int:
+        """How many shards there are, in all processes."""
+        return self.shard_owner.total
+
+    @property
+    def worker_timeout_seconds(self) -> float:
+        """After which time without a heartbeat an engine counts a worker as lost."""
+        return self._worker_timeout.seconds
 
     def counters(self) -> CountersSnapshot:
         """Return what this process has done since it started."""

@@ -26,12 +26,7 @@ class EngineDuties:
         self._clock = context.clock
         self._shard_owner = shard_owner
         self._settings = settings
-        self._reaper = Reaper(
-            context.broker,
-            context.clock,
-            settings.worker_timeout_seconds,
-            settings.worker_check_seconds,
-        )
+        self._reaper = Reaper(context.broker, context.clock, settings)
         self._pruner = Pruner(context.store, artifacts, context.clock, settings.retention_days)
         self._scheduler = Scheduler(
             store=context.store,

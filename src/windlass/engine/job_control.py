@@ -10,6 +10,7 @@ from msgspec import structs
 from windlass.concurrency.futures import resolve
 from windlass.core.changes import Changes
 from windlass.core.errors import BrokerUnavailable, NodeNotFound, RequestRefused, WindlassError
+from windlass.core.ids import JobId
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import CancelRequested, Message, RetryRequested, TaskFinished
 from windlass.core.report_verdict import ReportVerdict
@@ -52,8 +53,10 @@ class EngineJobs:
 
     # Submitting
 
-    async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:
-        return await self._submitter.submit(request, asked)
+    async def submit(
+        self, request: SubmitRequest, asked: object = None, *, repeats: JobId | None = None
+    ) -> SubmitResult:
+        return await self._submitter.submit(request, asked, repeats=repeats)
 
     async def submit_all(self, requests: Sequence[SubmitRequest]) -> Sequence[SubmitResult]:
         return await self._submitter.submit_all(requests)
@@ -86,9 +89,9 @@ class EngineJobs:
         status = job.state.status
         if status not in JOB_FINAL:
             raise RequestRefused(f"job {job_id} is {status}: only a finished job can be retried")
-        if status is JobStatus.COMPLETED and from_node is None:
+        if status is JobStatus.COMPLETED and from_node is None and not job.state.failures:
             raise RequestRefused(
-                f"job {job_id} completed: name the node to start again from (--from NODE, ?from=NODE)"
+                f"job {job_id} completed without failures: name the node to start again from (--from NODE, ?from=NODE)"
             )
         if from_node is not None:
             plan = await self._plans.get(job.spec.workflow_id, job.spec.version)
@@ -122,7 +125,8 @@ class EngineJobs:
 
     async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
         result_id = self._ids.new(self._clock.now())
-        message = structs.replace(message, result_id=result_id)
+        is_held = await self._is_held(message.worker_id, task_id)
+        message = structs.replace(message, result_id=result_id, is_held=is_held)
         applied: asyncio.Future[ReportVerdict | None] = asyncio.get_running_loop().create_future()
         self._reports[result_id] = applied
         self._watcher.subscribe()
@@ -130,7 +134,7 @@ class EngineJobs:
             await self._store.jobs.put_result(
                 StoredResult(result_id, shard, message, message.finished_at)
             )
-            await self._finish_task(TaskReport(task_id, shard, message))
+            await self._send_report(TaskReport(task_id, shard, message))
             await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
         finally:
             del self._reports[result_id]
@@ -140,10 +144,25 @@ class EngineJobs:
                 return verdict
         return (await self._store.jobs.verdicts([result_id])).get(result_id)
 
-    async def _finish_task(self, report: TaskReport) -> None:
-        """Send a stored report and remove its task. If the broker is unavailable, the sweeper finds the report."""
+    async def _is_held(self, worker_id: str, task_id: str) -> bool:
+        """Whether a worker holds a task. If the broker is unavailable, the core decides by the recorded claim."""
         try:
-            await self._broker.finish(report.message.worker_id, [report])
+            return not await self._broker.extend(worker_id, [task_id])
+        except BrokerUnavailable:
+            return False
+
+    async def _send_report(self, report: TaskReport) -> None:
+        """Send a stored report; if the broker is unavailable, the sweeper finds it.
+
+        Only the task of a worker that holds it is removed here. The core judges all others first: a refused report
+        leaves its task in the queue, and the task of an accepted one is cancelled after the commit.
+        """
+        message = report.message
+        if not message.is_held:
+            await send_hints(self._broker, report.shard, [message])
+            return
+        try:
+            await self._broker.finish(message.worker_id, [report])
         except BrokerUnavailable as error:
             log.warning(
                 "shard %d was not notified of the report of %s: %s",

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Protocol
 from zlib import crc32
 
+from windlass.engine.worker_timeout import WorkerTimeout
 from windlass.ports.store import Store
-from windlass.ports.store.leases import LeaseRow, Ownership
+from windlass.ports.store.leases import EngineRow, LeaseRow, Ownership
 
 # Renewals within the life of a lease: two may fail before it expires.
 RENEWALS_PER_LEASE = 3
@@ -41,14 +42,23 @@ class Leases:
     """One engine's part in the distribution. There is no leader: every engine reads the same rows."""
 
     def __init__(
-        self, store: Store, owner: str, holder: LeaseHolder, *, total: int, lease_seconds: float
+        self,
+        store: Store,
+        engine: EngineRow,
+        holder: LeaseHolder,
+        *,
+        total: int,
+        lease_seconds: float,
+        worker_timeout: WorkerTimeout,
     ) -> None:
         self.interval_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._store = store
-        self._owner = owner
+        self._engine = engine
+        self._owner = engine.owner
         self._total = total
         self._lease_seconds = lease_seconds
         self._holder = holder
+        self._worker_timeout = worker_timeout
         # Shards that are being given back. It may take long, and all leases must be renewed meanwhile.
         self._giving_back: dict[int, asyncio.Future[None]] = {}
 
@@ -57,7 +67,8 @@ class Leases:
         epochs = {number: epoch for number, epoch in self._holder.epochs().items() if epoch}
         # From before the query, because its answer may take long.
         until = asyncio.get_running_loop().time() + self._lease_seconds
-        seen = await self._store.leases.renew(self._owner, epochs, self._lease_seconds)
+        seen = await self._store.leases.renew(self._engine, epochs, self._lease_seconds)
+        self._worker_timeout.observe(seen.engines)
         self._holder.renewed(
             {row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until
         )

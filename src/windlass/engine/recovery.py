@@ -128,7 +128,7 @@ def _missing_values(job: Job, node: int) -> list[str]:
     if not job.large:
         return []
     wanted, job.wanted = job.wanted, {}
-    request_for_attempt(job, job.plan.nodes[node])
+    request_for_attempt(job, node)
     missing_values, job.wanted = job.wanted, wanted
     return list(missing_values)
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass.core.changes import Changes
-from windlass.core.errors import InputInvalid, NotFound
+from windlass.core.errors import InputInvalid, NotFound, TemplateFailed, TemplateInvalid
 from windlass.core.ids import JobId
 from windlass.core.job import Job
 from windlass.core.jobs import JobSpec
@@ -18,6 +18,7 @@ from windlass.core.messages import (
     RunAdmitted,
     Submitted,
 )
+from windlass.core.prefetch import request_for_template
 from windlass.core.runs.commands import (
     AdmitJob,
     CancelJob,
@@ -30,7 +31,9 @@ from windlass.core.runs.commands import (
 from windlass.core.runs.messages import JobRefused, JobTriggered
 from windlass.core.runs.registry import RunRegistry
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, call_input
+from windlass.core.scopes import run_scope
 from windlass.core.shards import shard_of
+from windlass.core.templates.template import compile_template
 from windlass.engine.job_table import JobTable
 from windlass.engine.plan_cache import Plans
 from windlass.engine.version_selection import VersionResolver, stable_choice
@@ -47,6 +50,10 @@ class ShardJobs(Protocol):
 
     async def apply(self, message: JobMessage, changes: Changes, now: int) -> Job | None:
         """Apply a message to a job in the current batch; return the job, if it exists."""
+        ...
+
+    async def provide_values(self, job: Job) -> None:
+        """Read the large outputs that a job has requested. StoreUnavailable."""
         ...
 
     def defer(self, message: JobMessage) -> None:
@@ -113,6 +120,8 @@ class RunCommands:
             shard=self._registry.shard,
             scheduled_at=command.scheduled_at,
             shard_key=command.workflow_id,
+            origin=command.origin,
+            depth=command.depth,
         )
         self._registry.creating[job.job_id] = 1
         _add(batch, job, RunAdmitted(job.job_id))
@@ -127,6 +136,9 @@ class RunCommands:
             created_at=batch.now,
             shard=self._registry.shard,
             shard_key=command.workflow_id,
+            origin="call",
+            parent_run_id=command.run_id,
+            parent_job_id=command.parent_job_id,
         )
         _add(batch, job, Submitted(job.job_id))
 
@@ -149,8 +161,8 @@ class RunCommands:
             choice = stable_choice(command.job_id)
             version = await self._versions.resolve(command.workflow_id, command.version, choice, {})
             plan = await self._plans.get(command.workflow_id, version)
-            input = self._prepare(plan.input_schema, command.input)
-        except (InputInvalid, NotFound) as error:
+            input = self._prepare(plan.input_schema, await _rendered_input(batch, command))
+        except (InputInvalid, NotFound, TemplateFailed, TemplateInvalid) as error:
             return JobTriggered(command.run_id, command.purpose, command.job_id, str(error))
         shard_key = plan.shard_key
         job = JobSpec(
@@ -161,6 +173,10 @@ class RunCommands:
             created_at=batch.now,
             shard=shard_of(shard_key or command.job_id, self._shards),
             shard_key=shard_key,
+            origin="trigger_job",
+            parent_run_id=command.run_id,
+            parent_job_id=command.parent_job_id,
+            depth=command.depth,
         )
         if job.shard == self._registry.shard:
             _add(batch, job, Submitted(job.job_id))
@@ -169,6 +185,21 @@ class RunCommands:
             changes.jobs.append(job)
             changes.notifications.append((job.shard, job.job_id))
         return JobTriggered(command.run_id, command.purpose, command.job_id)
+
+
+async def _rendered_input(batch: RunBatch, command: TriggerJob) -> object:
+    """Return the input of a job that an action starts, rendered over the run and its job. TemplateFailed."""
+    template = compile_template(command.input)
+    if template.evaluate is None:
+        return command.input
+    job = batch.shard.jobs.get(command.parent_job_id or "")
+    if job is not None and request_for_template(job, template, None):
+        await batch.shard.provide_values(job)
+    try:
+        return msgspec.json.decode(template.render(run_scope(job, template, command.run)))
+    finally:
+        if job is not None:
+            job.values.clear()
 
 
 def _add(batch: RunBatch, job: JobSpec, first: JobMessage) -> None:

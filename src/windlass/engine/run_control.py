@@ -5,13 +5,20 @@ from functools import partial
 
 from windlass.core.deliveries import NOT_KEPT
 from windlass.core.errors import RequestRefused, ScheduleNotFound
-from windlass.core.ids import JobId, RunId, WorkflowId, slot_run_id
+from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message
 from windlass.core.runs.cron import Schedule
 from windlass.core.runs.messages import ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
-from windlass.core.runs.scheduling import BACKFILL_MAX, Span, slots_in
+from windlass.core.runs.scheduling import (
+    BACKFILL_MAX,
+    Backfill,
+    Span,
+    backfilled,
+    newest_runs,
+    slots_in,
+)
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW
 from windlass.core.shards import shard_of
 from windlass.engine.context import EngineContext
@@ -59,12 +66,13 @@ class EngineRuns:
         await self._notify(shard_of(workflow_id, self._shards), [ScheduleChanged(workflow_id)])
         return row
 
-    async def backfill(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+    async def backfill(self, workflow_id: str, since: int, until: int) -> Backfill:
         now = self._clock.now()
         slots = await self._slots(workflow_id, Span(since, until), now)
+        request_id = self._ids.new(now)
         if slots:
             request = RunRequest(
-                request_id=self._ids.new(now),
+                request_id=request_id,
                 workflow_id=workflow_id,
                 shard=shard_of(workflow_id, self._shards),
                 kind="backfill",
@@ -73,15 +81,20 @@ class EngineRuns:
                 until=until,
             )
             await self._request(request)
-        return slots
+        return await self._backfilled(workflow_id, slots, request_id)
 
-    async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
+    async def unfilled(self, workflow_id: str, since: int, until: int) -> Backfill:
         slots = await self._slots(workflow_id, Span(since, until), self._clock.now())
+        return await self._backfilled(workflow_id, slots, None)
+
+    async def _backfilled(
+        self, workflow_id: WorkflowId, slots: Sequence[int], request_id: str | None
+    ) -> Backfill:
         if not slots:
-            return []
-        run_ids = {slot: slot_run_id(workflow_id, slot) for slot in slots}
-        existing = set(await self._store.runs.existing(list(run_ids.values())))
-        return [slot for slot in slots if run_ids[slot] not in existing]
+            return Backfill([], {})
+        schedule = await self._store.runs.schedule(workflow_id)
+        runs = newest_runs(await self._store.runs.of_slots(workflow_id, slots))
+        return backfilled(slots, runs, schedule, request_id)
 
     async def _slots(self, workflow_id: WorkflowId, span: Span, now: int) -> list[int]:
         if span.until > now:
@@ -141,6 +154,8 @@ class EngineRuns:
             input=delivery.params,
             created_at=now,
             shard=shard_of(job_id, self._shards),
+            origin="call",
+            parent_job_id=delivery.job_id,
         )
         await self._submit([job])
         return job_id

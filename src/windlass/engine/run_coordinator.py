@@ -14,7 +14,7 @@ from msgspec import Struct
 from windlass.core.changes import Arrival, Changes
 from windlass.core.errors import ScheduleNotFound, StoreUnavailable
 from windlass.core.events import Event
-from windlass.core.ids import JobId, WorkflowId, retry_run_id, slot_run_id
+from windlass.core.ids import JobId, WorkflowId, retry_run_id
 from windlass.core.job import Job
 from windlass.core.runs.changes import RunTimer
 from windlass.core.runs.commands import Command
@@ -35,7 +35,7 @@ from windlass.core.runs.messages import (
 from windlass.core.runs.registry import NO_RULES, Run, RunRegistry
 from windlass.core.runs.rows import RunRow, ScheduleRow
 from windlass.core.runs.rules import RunRules
-from windlass.core.runs.scheduling import Span, slots_in
+from windlass.core.runs.scheduling import Span, newest_runs, slots_in
 from windlass.core.runs.states import RunState
 from windlass.core.runs.webhooks import WEBHOOK_WORKFLOW, refusal_of
 from windlass.core.shards import shard_of
@@ -88,6 +88,7 @@ class RunCoordinator:
         """Rebuild the registry from rows; return what must be decided first. Nothing if only new jobs are run."""
         self.registry.clear()
         self._loaded_schedules.clear()
+        self.registry.heartbeats = (await self._store.runs.heartbeats()).get(self._number, 0)
         if not is_whole:
             return []
         rows = [
@@ -166,11 +167,8 @@ class RunCoordinator:
 
     async def put_heartbeat(self) -> None:
         """Record that the active runs are served."""
-        active = [run for run in self.registry.runs() if not run.is_planned]
-        if active:
-            await self._store.runs.put_heartbeat(self._number)
-            for run in active:
-                run.detail.heartbeats += 1
+        if any(not run.is_planned for run in self.registry.runs()):
+            self.registry.heartbeats = await self._store.runs.put_heartbeat(self._number)
 
     # The current batch
 
@@ -275,8 +273,8 @@ class RunCoordinator:
         if rules.schedule is None:
             return NO_CONTEXT
         slots = slots_in(rules.schedule, Span(message.since, message.until))
-        run_ids = [slot_run_id(message.workflow_id, slot_at) for slot_at in slots]
-        return ScheduleContext(row, rules, frozenset(await self._store.runs.existing(run_ids)))
+        rows = await self._store.runs.of_slots(message.workflow_id, slots)
+        return ScheduleContext(row, rules, newest_runs(rows))
 
     async def _read_schedule(self, workflow_id: WorkflowId) -> ScheduleRow | None:
         try:
@@ -314,21 +312,26 @@ class RunCoordinator:
             scheduled_at=job.spec.scheduled_at,
             request_id=arrival.request_id,
             from_node=arrival.from_node,
+            depth=job.spec.depth,
+            origin=job.spec.origin,
         )
 
     def _started(self, changes: Changes) -> list[JobStarted]:
         """Return the jobs of which a task has started since they were admitted."""
         creating = self.registry.creating
         active = creating.keys() & changes.events.keys()
-        return [
-            JobStarted(job_id)
-            for job_id in active
-            if _has_start(changes.events[job_id], creating[job_id])
-        ]
+        found: list[JobStarted] = []
+        for job_id in active:
+            started_at = _first_start(changes.events[job_id], creating[job_id])
+            if started_at is not None:
+                found.append(JobStarted(job_id, started_at))
+        return found
 
 
-def _has_start(events: Iterable[Event], after: int) -> bool:
-    return any(event.seq > after and event.type in STARTED for event in events)
+def _first_start(events: Iterable[Event], after: int) -> int | None:
+    """Return when the first task of a job started, by its events after a number; None if none has."""
+    starts = [event.at for event in events if event.seq > after and event.type in STARTED]
+    return min(starts, default=None)
 
 
 def _ended_containers(changes: Changes) -> list[ContainerEnded]:

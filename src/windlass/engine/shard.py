@@ -34,6 +34,7 @@ from windlass.engine.output_store import OutputStore
 from windlass.engine.recovery import Lost, Recovery
 from windlass.engine.run_commands import RunBatch
 from windlass.engine.run_coordinator import RunCoordinator
+from windlass.engine.run_log import log_runs
 from windlass.engine.shard_lease import ShardLease
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
@@ -241,6 +242,10 @@ class Shard:
             await self._outputs.provide(job)
             advance(job, Continue(job.id), now, changes)
 
+    async def provide_values(self, job: Job) -> None:
+        """Read the large outputs that a job has requested. StoreUnavailable."""
+        await self._outputs.provide(job)
+
     def defer(self, message: JobMessage) -> None:
         """Apply a message with the next batch."""
         self._carried.append(message)
@@ -318,6 +323,7 @@ class Shard:
         self._merger.start(changes.merges)
         if changes.runs is not None:
             self._timers.set(changes.runs.timers)
+            log_runs(changes.runs)
             for shard, job_id in changes.runs.notifications:
                 await self._broker.send(shard, [Submitted(job_id)])
         if received:

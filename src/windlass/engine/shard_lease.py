@@ -4,7 +4,7 @@ import asyncio
 import math
 
 from windlass.core.errors import StaleLease, StoreUnavailable
-from windlass.ports.store.leases import LeaseStore
+from windlass.ports.store.leases import EngineRow, LeaseStore
 
 # How often a lease that may have expired is renewed before the shard gives up.
 RENEWALS_MAX = 3
@@ -14,14 +14,15 @@ class ShardLease:
     """The lease of one shard, as its owner knows it."""
 
     def __init__(
-        self, shard: int, owner: str, leases: LeaseStore, ttl_seconds: float | None
+        self, shard: int, engine: EngineRow, leases: LeaseStore, ttl_seconds: float | None
     ) -> None:
-        self.owner = owner
+        self.owner = engine.owner
         # The epoch under which the shard commits; 0 before the lease is taken.
         self.epoch = 0
         # Whether the last owner lost the shard instead of giving it back: what its workers ran may be lost too.
         self.is_abandoned = False
         self._shard = shard
+        self._engine = engine
         self._leases = leases
         # None: this owner is the only one and takes the shard from any former owner, and keeps it.
         self._ttl_seconds = ttl_seconds
@@ -56,7 +57,7 @@ class ShardLease:
             now = asyncio.get_running_loop().time()
             if now < self._valid_until:
                 return
-            seen = await self._leases.renew(self.owner, {self._shard: epoch}, self._ttl_seconds)
+            seen = await self._leases.renew(self._engine, {self._shard: epoch}, self._ttl_seconds)
             if (self._shard, self.owner, epoch) not in [
                 (row.shard, row.owner, row.epoch) for row in seen.leases
             ]:

@@ -19,6 +19,8 @@ from windlass.engine.output_store import OutputStore
 from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.shard import CommitListener, Shard
 from windlass.engine.shard_lease import ShardLease
+from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.store.leases import EngineRow
 
 log = logging.getLogger("windlass.engine")
 
@@ -43,26 +45,28 @@ class ShardOwner:
         duties: Duties,
         sharing: Sharing | None,
         only_new_jobs: bool,
+        worker_timeout: WorkerTimeout,
         on_commit: CommitListener,
     ) -> None:
         # How many shards there are, in all processes.
         self.total = 1
+        self._engine = EngineRow(owner, duties.worker_timeout_seconds)
         self.leases: Leases | None = None
         if sharing is not None:
             self.total = sharing.shards
             if sharing.owns:
                 self.leases = Leases(
                     context.store,
-                    owner,
+                    self._engine,
                     self,
                     total=sharing.shards,
                     lease_seconds=sharing.lease_seconds,
+                    worker_timeout=worker_timeout,
                 )
         self._context = context
         self._store = context.store
         self._clock = context.clock
         self._outputs = outputs
-        self._owner = owner
         self._duties = duties
         self._sharing = sharing
         self._only_new_jobs = only_new_jobs
@@ -94,7 +98,7 @@ class ShardOwner:
             await self.leases.wait_given_back()
         self._owned.clear()
         if self.leases is not None:
-            await self._store.leases.deregister(self._owner)
+            await self._store.leases.deregister(self._engine.owner)
 
     # Owning single shards, for the leases
 
@@ -124,7 +128,7 @@ class ShardOwner:
             broker=self._context.broker,
             clock=self._clock,
             outputs=self._outputs,
-            lease=ShardLease(number, self._owner, self._store.leases, lease_seconds),
+            lease=ShardLease(number, self._engine, self._store.leases, lease_seconds),
             table=JobTable(self._store, self._context.plans, only_new_jobs=self._only_new_jobs),
             runs=self._new_coordinator(number),
             on_commit=self._on_commit,

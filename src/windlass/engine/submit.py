@@ -5,9 +5,10 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from random import Random
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from windlass.core.errors import IdempotencyConflict, WindlassError
+from windlass.core.ids import JobId
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Message, Submitted
 from windlass.core.plan import Plan
@@ -44,13 +45,19 @@ class Submitter:
         self._versions = VersionResolver(context.store)
         self._batcher = SubmitBatcher(self.store)
 
-    async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:
+    async def submit(
+        self, request: SubmitRequest, asked: object = None, *, repeats: JobId | None = None
+    ) -> SubmitResult:
         """Store a job, or return the one that the idempotency key names.
 
         `asked` is what the caller sent, where the request was derived from it: the digest is then of that.
+        `repeats` is the job whose rerun it is.
         InputInvalid, WorkflowNotFound, IdempotencyConflict.
         """
-        result = await self._batcher.submit(await self._job_spec(request, _BatchCache(), asked))
+        spec = await self._job_spec(request, _BatchCache(), asked)
+        if repeats is not None:
+            spec = structs.replace(spec, origin="rerun", parent_job_id=repeats)
+        result = await self._batcher.submit(spec)
         if result.conflict:
             raise conflict(result)
         return result

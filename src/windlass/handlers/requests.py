@@ -60,3 +60,5 @@ class WebhookMessage(Struct, frozen=True, kw_only=True):
     timeout_seconds: float
     # The same for every attempt to deliver the message.
     id: str
+    # The time that the body names, also the same for every attempt; if None, the time of this one.
+    timestamp: str | None = None

@@ -1,7 +1,6 @@
 """One attempt to deliver a webhook: signed, bounded in time, and recorded whatever its outcome."""
 
 import asyncio
-from datetime import UTC, datetime
 from time import perf_counter, time_ns
 from typing import Any
 
@@ -22,11 +21,13 @@ from windlass.core.webhooks import (
     ID_CHARS_MAX,
     ID_HEADER,
     SIGNATURE_HEADER,
+    TIMESTAMP,
     TIMESTAMP_HEADER,
     Answer,
     Delivery,
     key_of,
     signature,
+    timestamp_text,
 )
 from windlass.handlers.config import HandlerConfig
 from windlass.handlers.http_exchange import (
@@ -88,8 +89,8 @@ def _signed(message: WebhookMessage, secrets: Secrets, timestamp: int) -> HttpPa
         )
     payload = message.payload
     if payload is None:
-        sent_at = datetime.fromtimestamp(timestamp, UTC).isoformat().replace("+00:00", "Z")
-        payload = {"type": message.type, "timestamp": sent_at, "data": message.data}
+        at = message.timestamp or timestamp_text(timestamp * MICROSECONDS)
+        payload = {"type": message.type, TIMESTAMP: at, "data": message.data}
     body = msgspec.json.encode(payload)
     headers = {name.lower(): value for name, value in message.headers.items()}
     headers["content-type"] = "application/json"

@@ -48,6 +48,8 @@ class WorkerInfo(Struct, frozen=True):
     queues: tuple[str, ...]
     held: int
     seen_at: int
+    # The time since then, by the broker's clock.
+    silent_seconds: float
     # The tasks held for the longest time, at most HELD_SHOWN_MAX.
     tasks: Sequence[HeldTask] = ()
 
@@ -99,6 +101,14 @@ class Broker(Protocol):
         Each one sends TaskLost to its shard."""
         ...
 
+    async def forget_workers(self, silent_seconds: float) -> None:
+        """Remove the workers that sent no heartbeat for `silent_seconds` and hold no tasks."""
+        ...
+
+    async def deregister(self, worker_id: str) -> None:
+        """Remove a worker that stops. It stays while it holds tasks."""
+        ...
+
     async def cancel(self, task_ids: Sequence[str]) -> None:
         """Remove tasks. The holders of claimed ones learn it from `receive_cancellations` and `extend`."""
         ...
@@ -108,7 +118,7 @@ class Broker(Protocol):
         ...
 
     async def workers(self) -> Sequence[WorkerInfo]:
-        """Return the workers that are not known to be lost, sorted by id."""
+        """Return the workers that neither stopped nor were forgotten, sorted by id."""
         ...
 
     async def queues(self) -> Sequence[QueueInfo]:

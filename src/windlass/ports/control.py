@@ -9,10 +9,12 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from windlass.core.errors import WindlassError
+from windlass.core.ids import JobId
 from windlass.core.messages import TaskFinished
 from windlass.core.plan import Plan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.rows import ScheduleRow
+from windlass.core.runs.scheduling import Backfill
 from windlass.core.submit_request import SubmitRequest
 from windlass.ports.store.jobs import SubmitResult
 
@@ -53,15 +55,15 @@ class RunControl(Protocol):
         """Resume a schedule with its next slot; slots during the pause are skipped. ScheduleNotFound."""
         ...
 
-    async def backfill(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
-        """Run the slots after `since` and up to `until` that have no run yet, oldest first, and return all slots.
+    async def backfill(self, workflow_id: str, since: int, until: int) -> Backfill:
+        """Run the slots after `since` and up to `until` that have no run, or whose run was skipped or cancelled.
 
-        ScheduleNotFound, RequestRefused (too many, or not in the past).
+        Oldest first. ScheduleNotFound, RequestRefused (too many, or not in the past).
         """
         ...
 
-    async def unfilled(self, workflow_id: str, since: int, until: int) -> Sequence[int]:
-        """Return the slots that a backfill would run now, oldest first. Raises as `backfill`."""
+    async def unfilled(self, workflow_id: str, since: int, until: int) -> Backfill:
+        """Return what a backfill would run now. Raises as `backfill`."""
         ...
 
     async def cancel(self, run_id: str, reason: str | None = None) -> None:
@@ -76,10 +78,13 @@ class RunControl(Protocol):
 class JobControl(Protocol):
     """Requests about jobs; durable when the call returns."""
 
-    async def submit(self, request: SubmitRequest, asked: object = None) -> SubmitResult:
+    async def submit(
+        self, request: SubmitRequest, asked: object = None, *, repeats: JobId | None = None
+    ) -> SubmitResult:
         """Store a job and start it, or return the one that the idempotency key names.
 
         `asked` is what the caller sent, where the request was derived from it: it identifies a repeated request.
+        `repeats` is the job whose rerun it is.
         InputInvalid, WorkflowNotFound, IdempotencyConflict.
         """
         ...
@@ -143,6 +148,16 @@ class Control(Protocol):
     @property
     def shards(self) -> Sequence[int]:
         """The shards that this process runs now."""
+        ...
+
+    @property
+    def shard_count(self) -> int:
+        """How many shards there are, in all processes."""
+        ...
+
+    @property
+    def worker_timeout_seconds(self) -> float:
+        """After which time without a heartbeat an engine counts a worker as lost."""
         ...
 
     def counters(self) -> CountersSnapshot:

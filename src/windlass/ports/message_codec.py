@@ -44,13 +44,14 @@ class _TaskFinished(Struct, frozen=True, tag="task_finished"):
     node_id: str
     attempt: int
     worker_id: str
-    started_at: int
+    started_at: int | None
     finished_at: int
     outcome: _Succeeded | _Failed
     index: int = 0
     seed: int = 0
     result_id: str | None = None
     context: Raw = NULL
+    is_held: bool = False
 
 
 _Known = (
@@ -112,6 +113,7 @@ def _task_finished(decoded: _TaskFinished) -> TaskFinished:
         seed=decoded.seed,
         result_id=decoded.result_id,
         context=_copied(decoded.context),
+        is_held=decoded.is_held,
     )
 
 

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -50,6 +51,8 @@ class FileOptions(Struct, frozen=True, forbid_unknown_fields=True):
     rows: str | None = None
     column: str = "value"
     json_column: str | None = None
+    # The header of a CSV file, in order.
+    columns: list[str] | None = None
 
 
 class FileUnavailable(RetryableError):
@@ -117,7 +120,11 @@ def _format(options: FileOptions) -> Format:
         raise OptionsInvalid(
             f"unknown file format: {options.path}; use one of {extensions}, or set format to one of {formats}"
         )
-    return _FORMATS[name]
+    if options.columns is None:
+        return _FORMATS[name]
+    if name != "csv":
+        raise OptionsInvalid(f"columns are for CSV files: {options.path} is {name}; remove columns")
+    return partial(csv_text, columns=options.columns)
 
 
 @contextmanager

@@ -42,13 +42,25 @@ def json_lines(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
     return FileUpdate(lines, existing is None)
 
 
-def csv_text(rows: Sequence[Row], existing: Path | None) -> FileUpdate:
-    """Encode comma-separated values under the header of the first write; nested values are JSON, null is empty."""
-    if existing is None:
-        header = _column_names(rows)
-    else:
+def csv_text(
+    rows: Sequence[Row], existing: Path | None, columns: Sequence[str] | None = None
+) -> FileUpdate:
+    """Encode comma-separated values; nested values are JSON, null is empty.
+
+    The header is that of the file; of a new file the declared columns, or else those of all rows of this write.
+    """
+    if existing is not None:
         header = _header(existing)
-        _reject_unknown_columns(rows, header, existing)
+        if columns is not None and header != list(columns):
+            shown = ", ".join(header)
+            raise RowsRefused(
+                f"the header of {existing.name} differs from columns: {shown}; correct columns, or replace the file"
+            )
+    elif columns is not None:
+        header = list(columns)
+    else:
+        header = _column_names(rows)
+    _reject_unknown_columns(rows, header, existing)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if existing is None and header:
@@ -93,13 +105,14 @@ def _header(path: Path) -> list[str]:
         return next(csv.reader(io.StringIO(file.read(HEADER_CHARS_MAX), newline="")), list[str]())
 
 
-def _reject_unknown_columns(rows: Sequence[Row], header: Sequence[str], path: Path) -> None:
+def _reject_unknown_columns(rows: Sequence[Row], header: Sequence[str], path: Path | None) -> None:
     known = set(header)
+    place = "the columns of the sink" if path is None else path.name
     for name in _column_names(rows):
         if name not in known:
             hint = available(name, header)
             raise RowsRefused(
-                f"unknown column in {path.name}: {name!r}; {hint}; write jsonl, or replace the file"
+                f"unknown column in {place}: {name!r}; {hint}; list every column in the sink's columns, or write jsonl"
             )
 
 

@@ -65,6 +65,7 @@ def _node_plan(node: NodeDefinition) -> NodePlan:
         loop=node.loop,
         sink=node.sink,
         redeliveries_max=node.max_redeliveries,
+        start_timeout_seconds=node.start_timeout,
     )
 
 

@@ -30,6 +30,8 @@ class NodeDefinition(Struct, frozen=True, kw_only=True, gc=False):
     when: Template | None = None
     queue: str = DEFAULT_QUEUE
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    # None: a task may wait for a worker without limit.
+    start_timeout: float | None = None
     priority: int = 0
     allow_failure: bool = False
     run_if_skipped: bool = False

@@ -11,7 +11,7 @@ from windlass.core.templates.json_values import kind_of
 from windlass.core.templates.template import templates_parsed
 from windlass.spec.checks.edges import build_graph, check_reachability
 from windlass.spec.checks.inputs import check_input, encode_schema
-from windlass.spec.checks.references import check_references
+from windlass.spec.checks.references import check_action_references, check_references
 from windlass.spec.checks.schemas import find_schema_error
 from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinition
 from windlass.spec.reading.findings import Findings, Path, Unreadable
@@ -113,6 +113,8 @@ def build_definition(
         if handlers is not None:
             _check_handlers(findings, nodes, handlers, strict)
         definitions = _define_nodes(findings, tree, nodes, workflow.get("input"))
+        index = {node.raw.id: number for number, node in enumerate(nodes)}
+        check_action_references(findings, workflow.get("actions", {}), index, workflow.get("input"))
         findings.stop_if_more_than(0)
     except Unreadable:
         return None

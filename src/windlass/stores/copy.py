@@ -131,6 +131,11 @@ async def _copy(
         await _require_empty(session, url)
         copied = [await _copy_table(source, session, name, shards) for name in TABLES]
         await session.execute(
+            "insert into deployment (id, shard_count) values (1, $1) "
+            "on conflict (id) do update set shard_count = excluded.shard_count",
+            shards,
+        )
+        await session.execute(
             "select setval(pg_get_serial_sequence('logs', 'log_id'), coalesce(max(log_id), 0) + 1, false) from logs"
         )
     await session.execute("analyze")

@@ -207,7 +207,7 @@ def in_flight_columns(dialect: Dialect) -> str:
 
     Columns that an entry does not have are those of a node that was just dispatched.
     """
-    entry = InFlightEntry(number=0, node_id="", first_seq=0, dispatched_at=0)
+    entry = InFlightEntry(number=0, node_id="", dispatched_at=0)
     row = entry.row("")
     found: list[str] = []
     for name in NODE.names:

@@ -223,10 +223,10 @@ def verdicts_of(
 
 
 def loops_to_restore(nodes: Iterable[NodeRow]) -> list[tuple[int, int]]:
-    """Return number and generation of the loops that did not complete."""
+    """Return number and generation of the loops that a retry may resume: those with progress in the node's row."""
     found: list[tuple[int, int]] = []
     for row in nodes:
-        if row.progress is not None and row.status != "completed":
+        if row.progress is not None:
             progress = read_progress(row.progress)
             if progress.total >= 0:
                 found.append((row.number, progress.generation))

@@ -14,7 +14,6 @@ from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.jobs import JobRecord
 from windlass.core.plan import NodeKind, NodePlan, Plan
-from windlass.core.retries import retry_meta
 from windlass.core.sanitize import sanitized_json, truncated
 from windlass.core.states import FINAL_LABELS
 from windlass.ports.store import Store
@@ -39,6 +38,11 @@ DATA_TYPES = {
     "n": "NoneType",
     "@": "unknown",
 }
+
+# The ends of attempts that succeeded, among them pages: a failure has an error.
+_SUCCESSES = frozenset({
+    "node_completed", "node_retrying", "iteration_completed", "iteration_retrying",
+})  # fmt: skip
 
 _FLOAT_CHARACTERS = frozenset(".eE")
 
@@ -250,34 +254,31 @@ def event_meta(job_id: str, event: Event, node: NodePlan, total: int | None) -> 
             "iterator_name": node.loop.element,
             "mode": node.loop.mode,
         }
-    if event.type.endswith(("_failed", "_retrying")):
-        added.update(_failure_meta(event, data, stored))
-    elif event.type in ("node_completed", "iteration_completed"):
+    if data.error is not None:
+        added.update(_failure_meta(event, data.error))
+    elif event.type in _SUCCESSES:
         added["execution"] = {**_section(stored, "execution"), "completed_at": instant(event.at)}
-        if node.on_success is not None and "retry" not in stored:
-            added["retry"] = retry_meta(node, data.attempt_number, None)
     elif event.type.startswith("iterator_") and event.data is not None:
         added.update(_iterator_meta(job_id, event, data))
+    if data.delay_seconds is not None and (data.error is not None or data.delay_seconds > 0):
+        added["retry"] = {**_section(stored, "retry"), **_delay_meta(event, data.delay_seconds)}
     if not added:
         return event.meta
     return Raw(_encode({**stored, **added}))
 
 
-def _failure_meta(event: Event, data: _EventData, stored: Mapping[str, Raw]) -> dict[str, Any]:
-    if data.error is None:
-        return {}
-    meta: dict[str, Any] = {
-        "error": {
-            "message": data.error.message[:MESSAGE_CHARS_MAX],
-            "has_stack_trace": bool(data.error.traceback),
-            "failed_at": instant(event.at),
-        }
+def _failure_meta(event: Event, error: _EventError) -> dict[str, Any]:
+    described = {
+        "message": error.message[:MESSAGE_CHARS_MAX],
+        "has_stack_trace": bool(error.traceback),
+        "failed_at": instant(event.at),
     }
-    if data.delay_seconds is not None:
-        due_at = event.at + round(data.delay_seconds * MICROSECONDS)
-        delay = {"backoff_seconds": data.delay_seconds, "scheduled_at": instant(due_at)}
-        meta["retry"] = {**_section(stored, "retry"), **delay}
-    return meta
+    return {"error": described}
+
+
+def _delay_meta(event: Event, delay_seconds: float) -> dict[str, Any]:
+    due_at = event.at + round(delay_seconds * MICROSECONDS)
+    return {"backoff_seconds": delay_seconds, "scheduled_at": instant(due_at)}
 
 
 def _iterator_meta(job_id: str, event: Event, data: _EventData) -> dict[str, Any]:

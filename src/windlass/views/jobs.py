@@ -82,8 +82,9 @@ def node_view(row: NodeRow, output: Raw, loop: LoopView | None = None) -> NodeVi
         output=output,
         error=row.error or NULL,
         meta=row.meta or NULL,
-        started_at=instant(row.started_at),
+        started_at=instant(row.first_started_at or row.started_at),
         completed_at=instant(row.completed_at),
+        attempt_started_at=instant(row.started_at),
         loop=loop,
     )
 

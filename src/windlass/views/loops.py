@@ -239,6 +239,7 @@ def _iteration_view(index: int, row: IterationRow | NodeRow, output: Raw) -> Ite
         output=output,
         error=row.error or NULL,
         meta=row.meta or NULL,
-        started_at=instant(row.started_at),
+        started_at=instant(row.first_started_at or row.started_at),
         completed_at=instant(row.completed_at),
+        attempt_started_at=instant(row.started_at),
     )

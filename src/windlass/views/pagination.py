@@ -13,8 +13,15 @@ from windlass.core.templates.json_values import shown
 from windlass.ports.store.jobs import JobFilter, JobStore
 from windlass.ports.store.runs import DeliveryFilter, RunFilter, RunStore, ScheduleFilter
 from windlass.views.jobs import job_view
-from windlass.views.runs import PlanLoader, delivery_view, run_view, schedule_of, schedule_view
-from windlass.wire import DeliveryView, JobView, Page, RunView, ScheduleView
+from windlass.views.runs import (
+    PlanLoader,
+    delivery_view,
+    load_run_views,
+    run_event_view,
+    schedule_of,
+    schedule_view,
+)
+from windlass.wire import DeliveryView, JobView, Page, RunEventView, RunView, ScheduleView
 
 T = TypeVar("T")
 
@@ -69,14 +76,40 @@ async def job_page(store: JobStore, wanted: JobFilter, cursor: str | None) -> Pa
     return Page([job_view(job) for job in page], next_cursor)
 
 
-async def run_page(store: RunStore, wanted: RunFilter, cursor: str | None) -> Page[RunView]:
+async def run_event_page(
+    store: RunStore, run_id: str, *, after: int, limit: int
+) -> Page[RunEventView]:
+    """Return a page of the events of a run, in order. RunNotFound."""
+    run = await store.get(run_id)
+    events, next_cursor = paginate(
+        await store.events(run_id, after, limit + 1), limit, lambda event: str(event.seq)
+    )
+    return Page([run_event_view(run.workflow_id, run_id, event) for event in events], next_cursor)
+
+
+async def schedule_event_page(
+    store: RunStore, workflow_id: str, *, after: int, limit: int
+) -> Page[RunEventView]:
+    """Return a page of the events of a schedule, in order. ScheduleNotFound."""
+    await store.schedule(workflow_id)
+    events, next_cursor = paginate(
+        await store.schedule_events(workflow_id, after, limit + 1),
+        limit,
+        lambda event: str(event.seq),
+    )
+    return Page([run_event_view(workflow_id, None, event) for event in events], next_cursor)
+
+
+async def run_page(
+    store: RunStore, wanted: RunFilter, cursor: str | None, now: int
+) -> Page[RunView]:
     """Return a page of runs, newest slot first. CursorInvalid."""
     before = decode_cursor(cursor, tuple[int, str])
     rows = await store.list(structs.replace(wanted, before=before, limit=wanted.limit + 1))
     page, next_cursor = paginate(
         rows, wanted.limit, lambda row: encode_cursor((row.scheduled_at, row.run_id))
     )
-    return Page([run_view(row) for row in page], next_cursor)
+    return Page(await load_run_views(store, page, now), next_cursor)
 
 
 async def delivery_page(

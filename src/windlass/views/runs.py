@@ -1,5 +1,6 @@
 """Views of schedules, runs and deliveries, made from rows of the store."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 from zoneinfo import ZoneInfo
@@ -7,14 +8,20 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from windlass.core.errors import ScheduleNotFound
+from windlass.core.events import Event
 from windlass.core.instants import MICROSECONDS
 from windlass.core.plan import Plan
 from windlass.core.runs.cron import Schedule, next_slot, slots_between
+from windlass.core.runs.event_data import decoded_data
+from windlass.core.runs.metrics import metrics_of
 from windlass.core.runs.rows import DeliveryRow, RunMetrics, RunRow, ScheduleRow
 from windlass.core.runs.states import RunState
+from windlass.ports.store.runs import RunStore
 from windlass.wire import (
     DeliveryView,
     NextSlotsView,
+    RunActionView,
+    RunEventView,
     RunTransitionView,
     RunView,
     RunViolationView,
@@ -85,9 +92,37 @@ def next_slots_view(workflow_id: str, slots: Schedule, now: int, count: int) -> 
     )
 
 
-def run_view(row: RunRow) -> RunView:
-    """Return the view of a run."""
+def run_event_view(workflow_id: str, run_id: str | None, event: Event) -> RunEventView:
+    """Return the view of an event of a run, or of a schedule."""
+    return RunEventView(
+        seq=event.seq,
+        event_type=event.type,
+        workflow_id=workflow_id,
+        run_id=run_id,
+        timestamp=instant(event.at),
+        data=decoded_data(event, instant),
+    )
+
+
+async def load_run_view(store: RunStore, row: RunRow, now: int) -> RunView:
+    """Return the view of a run; the metrics of one that has not finished are those until now."""
+    [view] = await load_run_views(store, [row], now)
+    return view
+
+
+async def load_run_views(store: RunStore, rows: Sequence[RunRow], now: int) -> list[RunView]:
+    """Return the views of runs."""
+    heartbeats: Mapping[int, int] = {}
+    if any(row.completed_at is None for row in rows):
+        heartbeats = await store.heartbeats()
+    return [_run_view(row, now, heartbeats.get(row.shard, 0)) for row in rows]
+
+
+def _run_view(row: RunRow, now: int, shard_heartbeats: int) -> RunView:
     detail = row.detail
+    metrics = detail.metrics
+    if row.completed_at is None:
+        metrics = metrics_of(row, now, shard_heartbeats)
     previous_state = None
     if row.previous_state is not None:
         previous_state = row.previous_state.value
@@ -105,12 +140,17 @@ def run_view(row: RunRow) -> RunView:
             RunViolationView(one.constraint, one.message, instant(one.at))
             for one in detail.violations
         ],
-        metrics=_metrics(detail.metrics),
+        metrics=_metrics(metrics),
         origin=detail.origin,
         created_at=instant(row.created_at),
         completed_at=instant(row.completed_at),
         reason=detail.reason,
         skipped=detail.is_skipped,
+        catch_up=detail.is_catch_up,
+        actions=[
+            RunActionView(one.on, one.action, instant(one.at), one.job_id, one.error)
+            for one in detail.actions
+        ],
     )
 
 

@@ -43,10 +43,13 @@ def _percentile(known: Sequence[float], share: float) -> float:
 
 
 def duration_seconds(span: JobBrief | NodeSpan) -> float | None:
-    """Return the time from start to completion; None if either is missing."""
-    if span.started_at is None or span.completed_at is None:
+    """Return the time from start to completion, of a node over all its attempts; None if either is missing."""
+    started_at = span.started_at
+    if isinstance(span, NodeSpan):
+        started_at = span.first_started_at or started_at
+    if started_at is None or span.completed_at is None:
         return None
-    return max(0, span.completed_at - span.started_at) / MICROSECONDS
+    return max(0, span.completed_at - started_at) / MICROSECONDS
 
 
 def median_job(jobs: Sequence[JobBrief]) -> JobBrief | None:

@@ -16,6 +16,8 @@ from windlass.wire.jobs import (
     LoopView,
     NodeView,
     ParamsView,
+    RerunRequest,
+    RetryRequest,
     SubmittedView,
 )
 from windlass.wire.runs import (
@@ -24,6 +26,8 @@ from windlass.wire.runs import (
     DeliveryView,
     NextSlotsView,
     RedeliveryView,
+    RunActionView,
+    RunEventView,
     RunTransitionView,
     RunView,
     RunViolationView,
@@ -122,6 +126,10 @@ __all__ = [
     "Reason",
     "RecentJobView",
     "RedeliveryView",
+    "RerunRequest",
+    "RetryRequest",
+    "RunActionView",
+    "RunEventView",
     "RunTransitionView",
     "RunView",
     "RunViolationView",

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
+from windlass.core.fields import Alias, Id, Version
 from windlass.core.submit_request import SubmitRequest
 from windlass.wire.values import BATCH_JOBS_MAX, ProblemDetails, Reason
 
@@ -57,8 +58,10 @@ class IterationView(Struct, frozen=True):
     output: Raw
     error: Raw
     meta: Raw
+    # Of the first attempt since the job was started or retried, and of the last one.
     started_at: str | None = None
     completed_at: str | None = None
+    attempt_started_at: str | None = None
 
 
 class ParamsView(Struct, frozen=True):
@@ -77,8 +80,10 @@ class NodeView(Struct, frozen=True):
     output: Raw
     error: Raw
     meta: Raw
+    # Of the first attempt since the job was started or retried, and of the last one.
     started_at: str | None = None
     completed_at: str | None = None
+    attempt_started_at: str | None = None
     loop: LoopView | None = None
 
 
@@ -98,7 +103,16 @@ class JobView(Struct, frozen=True):
     scheduled_at: str | None = None
     priority: int = 0
     idempotency_key: str | None = None
+    # What started it: submit, rerun, schedule, backfill, trigger_job, or call (a webhook of a run).
+    origin: str = "submit"
+    # The run, and its job, that started it; or the job that it repeats.
+    parent_run_id: str | None = None
+    parent_job_id: str | None = None
+    # How many jobs led to it, each started by the one before.
+    depth: int = 0
     nodes: list[NodeView] | None = None
+    # Failed iterations of completed loops, and failed nodes that are allowed to fail.
+    failures: int = 0
 
 
 class ActivityBucketView(Struct, frozen=True):
@@ -126,6 +140,18 @@ class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The reason for a cancellation."""
 
     reason: Reason | None = None
+
+
+class RetryRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The node to run again with all downstream nodes; also accepted as a parameter."""
+
+    from_node: Id | None = field(default=None, name="from")
+
+
+class RerunRequest(Struct, frozen=True, forbid_unknown_fields=True):
+    """The version of a new job with the same input; by default that of the old one."""
+
+    version: Version | Alias | None = None
 
 
 class EventView(Struct, frozen=True):

@@ -54,12 +54,16 @@ class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BackfillView(Struct, frozen=True):
-    """The slots of a range; those without a run get one, oldest first. With `dry_run`, only the slots without a run
-    are listed and none is started."""
+    """The slots of a range that a backfill started, or with `dry_run` would start, oldest first.
+
+    `left_out` counts the others: `has_run` (ended, and neither skipped nor cancelled), `in_progress`, and `scheduled`
+    (left to the schedule itself).
+    """
 
     workflow_id: str
     slots: list[str]
     dry_run: bool = False
+    left_out: dict[str, int] = {}
 
 
 class RunTransitionView(Struct, frozen=True):
@@ -77,8 +81,29 @@ class RunViolationView(Struct, frozen=True):
     at: str
 
 
+class RunActionView(Struct, frozen=True):
+    """An action of a run that ended: the job that it started, or why it failed."""
+
+    on: str
+    action: str
+    at: str
+    job_id: str | None = None
+    error: str | None = None
+
+
+class RunEventView(Struct, frozen=True):
+    """One transition of a run, or of a schedule, which has no `run_id`."""
+
+    seq: int
+    event_type: str
+    workflow_id: str
+    run_id: str | None
+    timestamp: str
+    data: dict[str, Any]
+
+
 class RunView(Struct, frozen=True):
-    """A run: the lifecycle around a job. `metrics` is complete once the run has finished."""
+    """A run: the lifecycle around a job. `metrics` are those so far until the run has finished."""
 
     run_id: str
     workflow_id: str
@@ -98,6 +123,9 @@ class RunView(Struct, frozen=True):
     # Why the run did not complete, or was skipped.
     reason: str | None = None
     skipped: bool = False
+    # The slot was missed or backfilled.
+    catch_up: bool = False
+    actions: list[RunActionView] = []
 
 
 class DeliveryView(Struct, frozen=True):

@@ -89,9 +89,10 @@ class ClaimedTaskView(Struct, frozen=True):
 
 
 class ClaimView(Struct, frozen=True):
-    """The tasks that the worker now holds."""
+    """The tasks that the worker now holds, and the time without a heartbeat after which they go to another worker."""
 
     tasks: list[ClaimedTaskView]
+    worker_timeout_seconds: float
 
 
 class HeartbeatRequest(Struct, frozen=True):
@@ -105,6 +106,8 @@ class HeartbeatView(Struct, frozen=True):
     """The tasks that the worker must stop: cancelled, or held by another worker."""
 
     stop: list[str]
+    # After this time without a heartbeat, the tasks of the worker go to another one.
+    worker_timeout_seconds: float
 
 
 class TaskErrorRequest(Struct, frozen=True):

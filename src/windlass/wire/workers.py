@@ -17,12 +17,13 @@ class WorkerTaskView(Struct, frozen=True):
 
 
 class WorkerView(Struct, frozen=True):
-    """A worker that the broker knows. At most 100 of its tasks are listed."""
+    """A worker that the broker knows; stale if it is not `alive`. At most 100 of its tasks are listed."""
 
     worker_id: str
     queues: list[str]
     running: int
     seen_at: str
+    # Whether the engines do not count it as lost: its last heartbeat is younger than engine.worker_timeout_seconds.
     alive: bool
     tasks: list[WorkerTaskView] = []
 
@@ -54,9 +55,11 @@ class ShardView(Struct, frozen=True):
 
 
 class HealthView(Struct, frozen=True):
-    """The state of the server, its shards and its workers."""
+    """The state of the server, its shards, engines and workers; `problems` says why it is degraded."""
 
     status: Literal["ok", "degraded"]
     version: str
-    shards: list[ShardView]
-    workers: list[WorkerView]
+    shards: list[ShardView] = []
+    workers: list[WorkerView] = []
+    engines: list[str] = []
+    problems: list[str] = []

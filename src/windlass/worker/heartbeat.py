@@ -7,10 +7,15 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
+from windlass.core.heartbeats import heartbeat_seconds_max, is_often_enough
 from windlass.ports.broker import Broker
 
 # An event loop that has been blocked this long counts as dead: its tasks go to another worker.
 BLOCKED_SECONDS_MAX = 60.0
+# How often the event loop shows that it is running.
+LOOP_RAN_SECONDS = 5.0
+# How soon a shorter interval applies while the thread waits for the next heartbeat.
+INTERVAL_CHECK_SECONDS = 0.5
 # After a failure, the next heartbeat is sent soon.
 FAILURE_PAUSE_SECONDS = 0.5
 STOP_SECONDS_MAX = 10.0
@@ -18,12 +23,40 @@ STOP_SECONDS_MAX = 10.0
 log = logging.getLogger(__name__)
 
 
+class HeartbeatInterval:
+    """The interval of the settings, or a shorter one if the engines count workers as lost sooner."""
+
+    def __init__(self, seconds: float, worker_timeout: Callable[[], float]) -> None:
+        self._wanted = seconds
+        self._worker_timeout = worker_timeout
+        self._logged = seconds
+
+    def seconds(self) -> float:
+        """Return the interval to use now; a change is logged."""
+        timeout = self._worker_timeout()
+        seconds = self._wanted
+        if not is_often_enough(seconds, timeout):
+            seconds = heartbeat_seconds_max(timeout)
+        if seconds != self._logged:
+            self._logged = seconds
+            log.warning(
+                "heartbeats are sent every %g s: worker.heartbeat_seconds = %g, and the engines count workers as lost "
+                "after engine.worker_timeout_seconds = %g",
+                seconds,
+                self._wanted,
+                timeout,
+            )
+        return seconds
+
+
 class Heartbeat:
     """Extends the tasks of the worker. Delayed too while a long call into C holds the interpreter."""
 
-    def __init__(self, open_broker: Callable[[], Awaitable[Broker]], seconds: float) -> None:
+    def __init__(
+        self, open_broker: Callable[[], Awaitable[Broker]], interval: HeartbeatInterval
+    ) -> None:
         self._open_broker = open_broker
-        self._seconds = seconds
+        self._interval = interval
         self._loop_ran_time = 0.0
         self._thread: threading.Thread | None = None
         # Set by the thread.
@@ -82,7 +115,7 @@ class Heartbeat:
         broker: Broker | None = None
         try:
             while not stopped.is_set():
-                pause = self._seconds
+                has_failed = False
                 try:
                     if broker is None:
                         broker = await self._open_broker()
@@ -91,11 +124,23 @@ class Heartbeat:
                         if foreign:
                             notify(foreign)
                 except Exception as error:
-                    pause = min(pause, FAILURE_PAUSE_SECONDS)
+                    has_failed = True
                     log.warning("worker %s: heartbeat failed: %s", worker_id, error)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
-                        await stopped.wait()
+                await self._pause(stopped, has_failed=has_failed)
         finally:
             if broker is not None:
                 await broker.close()
+
+    async def _pause(self, stopped: asyncio.Event, *, has_failed: bool) -> None:
+        """Wait for the time of the next heartbeat. An interval that becomes shorter meanwhile applies at once."""
+        began = time.monotonic()
+        while not stopped.is_set():
+            seconds = self._interval.seconds()
+            if has_failed:
+                seconds = min(seconds, FAILURE_PAUSE_SECONDS)
+            remaining = began + seconds - time.monotonic()
+            if remaining <= 0:
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(remaining, INTERVAL_CHECK_SECONDS)):
+                    await stopped.wait()

@@ -8,6 +8,7 @@ from windlass.core.artifacts import INLINE_BYTES_MAX, reference
 from windlass.core.changes import Task
 from windlass.core.errors import StoreUnavailable
 from windlass.core.messages import Failed, Succeeded, TaskError
+from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.task_params import ARTIFACTS_UNAVAILABLE, fetch_params
 
@@ -24,6 +25,7 @@ class LargeValues:
         if store is None:
             self.inline_bytes_max = output_bytes_max
         self._store = store
+        self._reader = None if store is None else ArtifactReader(store)
         self._output_bytes_max = output_bytes_max
 
     async def store(self, job_id: str, outcome: Succeeded) -> Succeeded | Failed:
@@ -41,11 +43,11 @@ class LargeValues:
 
     async def fetch(self, task: Task) -> Task | Failed:
         """Return the task with its large values inserted into the params."""
-        if self._store is None:
+        if self._reader is None:
             message = f"the params have {len(task.artifacts)} artifacts, but this worker has no artifact store"
             return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message))
         params = await fetch_params(
-            self._store,
+            self._reader,
             task,
             output_bytes_max=self._output_bytes_max,
             seconds_max=STORE_SECONDS_MAX,

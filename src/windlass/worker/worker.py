@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 
+from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Message, TaskStarted
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker, TaskClaim, TaskReport
@@ -17,7 +18,7 @@ from windlass.ports.sink import Sinks
 from windlass.worker.child_processes import ChildProcesses
 from windlass.worker.context import LogSink, SharedResources
 from windlass.worker.executor import KILL_SECONDS_MAX, Executor
-from windlass.worker.heartbeat import Heartbeat
+from windlass.worker.heartbeat import LOOP_RAN_SECONDS, Heartbeat
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outbox import Outbox
 from windlass.worker.report_cache import ReportCache
@@ -180,10 +181,17 @@ class Worker:
             await _ended(duty)
         if self._heartbeat is not None:
             await self._heartbeat.stop()
+        await self._deregister()
         self._executor.close()
         await self._children.aclose()
         await self._resources.aclose()
         self._ended.set()
+
+    async def _deregister(self) -> None:
+        try:
+            await self._broker.deregister(self._worker_id)
+        except BrokerUnavailable as error:
+            log.warning("worker %s stays listed as stale: %s", self._worker_id, error)
 
     async def _repeat(self, duty: Callable[[], Awaitable[None]]) -> None:
         """Run a duty repeatedly; a failure is logged and followed by a pause."""
@@ -259,9 +267,10 @@ class Worker:
     async def _beat(self) -> None:
         if self._heartbeat is None:
             self._hand_back(await self._broker.extend(self._worker_id, self._task_ids()))
+            await self._clock.sleep(self._heartbeat_seconds)
         else:
             self._heartbeat.loop_ran()
-        await self._clock.sleep(self._heartbeat_seconds)
+            await self._clock.sleep(LOOP_RAN_SECONDS)
 
     def _task_ids(self) -> list[str]:
         """Return the ids of all tasks of this worker; each part is copied at once for the heartbeat thread."""

@@ -1,6 +1,7 @@
 """The runs of a shard, with simulated jobs that end when a test ends them."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -40,6 +41,7 @@ from windlass.core.runs.rules import (
     RunRetry,
     RunRules,
 )
+from windlass.core.runs.scheduling import newest_runs
 
 T0 = 1_700_000_040_000_000
 MINUTE = 60 * MICROSECONDS
@@ -84,19 +86,25 @@ class RunHarness:
         self.rows: dict[str, RunRow] = {}
         # The run, empty for the schedule, and the type of each event.
         self.events: list[tuple[str, str]] = []
+        # The same with their data.
+        self.data: list[tuple[str, str, dict[str, Any]]] = []
+        # Why the jobs that actions start are refused, if they are.
+        self.refused: str | None = None
         self._jobs = 0
 
     def decide(
         self, message: RunMessage | RunSignal, context: ScheduleContext = NO_CONTEXT
     ) -> list[Command]:
-        """Decide on a message, and confirm triggered jobs at once."""
+        """Decide on a message, and confirm or refuse triggered jobs at once."""
         changes = Changes()
         made = decide(self.registry, message, self.now, changes, context=context)
         self._record(changes)
         self.commands += made
         for command in made:
             if isinstance(command, TriggerJob):
-                self.decide(JobTriggered(command.run_id, command.purpose, command.job_id))
+                self.decide(
+                    JobTriggered(command.run_id, command.purpose, command.job_id, self.refused)
+                )
         return made
 
     def _record(self, changes: Changes) -> None:
@@ -113,23 +121,24 @@ class RunHarness:
 
     def _record_event(self, run_id: str, event: Event) -> None:
         declared = EventType(event.type)
-        data: dict[str, object] = {} if event.data is None else msgspec.json.decode(event.data)
+        data: dict[str, Any] = {} if event.data is None else msgspec.json.decode(event.data)
         assert declared.subject is (Subject.RUN if run_id else Subject.SCHEDULE)
         assert set(data) <= set(declared.data), f"{event.type}: {sorted(data)}"
         self.events.append((run_id, event.type))
+        self.data.append((run_id, event.type, data))
 
-    def submit(self, scheduled_at: int | None = None) -> str:
+    def submit(self, scheduled_at: int | None = None, origin: str = "submit") -> str:
         """Submit a job; return the id of its run."""
         self._jobs += 1
         job_id = f"job{self._jobs:03}"
-        self.decide(JobArrived(job_id, "flow", 1, self.now, scheduled_at))
+        self.decide(JobArrived(job_id, "flow", 1, self.now, scheduled_at, origin=origin))
         return f"flow:{job_id}"
 
     def start(self, run_id: str) -> None:
         """Start the first task of a run's job."""
         job_id = self.rows[run_id].job_id
         assert job_id is not None
-        self.decide(JobStarted(job_id))
+        self.decide(JobStarted(job_id, self.now))
 
     def end(self, run_id: str, status: str = "completed") -> None:
         """End a run's job."""
@@ -145,6 +154,28 @@ class RunHarness:
                 call.job_id, status, "no answer" if status == "failed" else None, refusal=refusal
             )
         )
+
+    def answer_hook(
+        self, run_id: str, status: str = "completed", refusal: str | None = None
+    ) -> None:
+        """End the last call that was made for a run."""
+        call = self.calls(run_id)[-1]
+        error = "no answer" if status == "failed" else None
+        self.decide(JobFinished(call.job_id, status, error, refusal=refusal))
+
+    def calls(self, run_id: str, type: str | None = None) -> list[MakeCall]:
+        """Return the calls that were made for a run, of one type or all."""
+        return [
+            command
+            for command in self.commands
+            if isinstance(command, MakeCall)
+            and command.run_id == run_id
+            and type in (None, command.type)
+        ]
+
+    def events_of(self, run_id: str, type: str) -> list[dict[str, Any]]:
+        """Return the data of the events of one type of a run, or of the schedule with an empty id."""
+        return [data for key, kind, data in self.data if (key, kind) == (run_id, type)]
 
     def pass_time(self, seconds: float) -> None:
         """Advance the time and fire due timers."""
@@ -168,6 +199,24 @@ class RunHarness:
             ScheduleChanged("flow"),
             ScheduleContext(row, self.registry.rules.get(("flow", version), NO_RULES)),
         )
+
+    def backfill(self, since: int, until: int, request_id: str = "r1") -> None:
+        """Ask for the slots after an instant and up to another."""
+        workflow = self.registry.workflow("flow")
+        context = ScheduleContext(
+            workflow.schedule, self.registry.rules["flow", 1], newest_runs(self.rows.values())
+        )
+        message = RunRequested("flow", request_id, "backfill", since=since, until=until)
+        self.decide(message, context)
+
+    def reload(self) -> None:
+        """Rebuild the memory from the rows, as after a crash."""
+        known, schedule = self.registry.rules, self.registry.workflow("flow").schedule
+        self.registry = RunRegistry(0)
+        self.registry.rules = known
+        self.registry.workflow("flow").schedule = schedule
+        self.registry.restore(row for row in self.rows.values() if row.completed_at is None)
+        self.timers = self.registry.timers()
 
     def run(self, run_id: str) -> Run:
         """Return a run that has not ended."""

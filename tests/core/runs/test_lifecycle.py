@@ -9,6 +9,7 @@ from windlass.core.runs.messages import (
     ContainerEnded,
     JobArrived,
     JobRefused,
+    JobStarted,
     RunDue,
     RunLost,
     RunWait,
@@ -435,10 +436,12 @@ def test_a_run_that_no_engine_serves_is_orphaned_once_it_has_started(state: RunS
 
     harness.decide(RunLost("flow", run, 7_200.0))
 
-    assert harness.state(run) == ("pre_run" if state is RunState.PRE_RUN else "orphaned")
+    # The outcome of a terminating run is decided: its last calls are jobs that continue.
+    unaffected = (RunState.PRE_RUN, RunState.TERMINATING)
+    assert harness.state(run) == (state.value if state in unaffected else "orphaned")
     calls = [command.job_id for command in harness.commands if isinstance(command, MakeCall)]
     assert harness.cancelled() == (
-        [] if state is RunState.PRE_RUN else [*calls, harness.rows[run].job_id]
+        [] if state in unaffected else [*calls, harness.rows[run].job_id]
     )
 
 
@@ -551,3 +554,95 @@ def test_the_rows_contain_all_state_in_memory() -> None:
         harness.answer()
 
     assert {row.run_id: row for row in harness.memory()} == harness.rows
+
+
+def test_a_run_that_no_worker_takes_fails_at_its_start_timeout() -> None:
+    harness = RunHarness(
+        rules(start_timeout_seconds=5.0, failure=action("trigger_job", workflow_id="alarm"))
+    )
+    run = harness.submit()
+    harness.reload()
+    harness.pass_time(4)
+    before = harness.state(run)
+
+    harness.pass_time(1)
+
+    assert before == "container_creating"
+    assert harness.path(run) == ["pending", "container_creating", "failed"]
+    assert [one.constraint for one in harness.rows[run].detail.violations] == ["start_timeout"]
+    assert harness.cancelled() == ["job001"]
+    assert harness.count(TriggerJob) == 1
+
+
+def test_the_start_timeout_ends_with_the_first_task() -> None:
+    harness = RunHarness(rules(start_timeout_seconds=5.0))
+    run = harness.submit()
+    harness.start(run)
+
+    harness.pass_time(60)
+
+    assert harness.state(run) == "running"
+
+
+def test_the_allowed_time_counts_while_no_worker_takes_the_run() -> None:
+    harness = RunHarness(rules(max_concurrent_runs=1, max_allowed_run_seconds=5.0))
+    run = harness.submit()
+    harness.reload()
+
+    harness.pass_time(5)
+    second = harness.submit()
+
+    assert harness.path(run) == [*TO_JOB, "failed"]
+    assert harness.state(second) == "container_creating"
+
+
+def test_a_job_that_fails_before_a_task_starts_does_not_show_running() -> None:
+    harness = RunHarness(rules())
+    run = harness.submit()
+
+    harness.end(run, "failed")
+
+    assert harness.path(run) == ["pending", "container_creating", "failed"]
+    assert harness.cancelled() == []
+
+
+def test_the_execution_time_counts_from_the_start_of_the_task() -> None:
+    harness = RunHarness(rules())
+    run = harness.submit()
+    job_id = harness.rows[run].job_id or ""
+    started_at = harness.now + 50_000
+    harness.now += 250_000
+
+    harness.decide(JobStarted(job_id, started_at))
+    harness.end(run)
+
+    metrics = harness.rows[run].detail.metrics
+    assert metrics is not None
+    assert (metrics.execution_seconds, metrics.container_creation_seconds) == (0.2, 0.05)
+
+
+def test_more_constraints_are_checked_than_violated() -> None:
+    harness = RunHarness(
+        rules(
+            max_expected_run_seconds=1.0,
+            max_allowed_run_seconds=2.0,
+            start_timeout_seconds=9.0,
+            post_run_hook=HOOK,
+        )
+    )
+    run = harness.submit()
+    harness.start(run)
+    harness.pass_time(2)
+    harness.answer("failed")
+
+    metrics = harness.rows[run].detail.metrics
+    assert metrics is not None
+    assert (metrics.constraints_checked, metrics.constraints_violated) == (4, 3)
+
+
+def test_the_run_of_a_retried_job_keeps_the_time_of_its_slot() -> None:
+    harness = RunHarness(rules())
+
+    harness.decide(JobArrived("job009", "flow", 1, T0, T0 - 60_000_000, request_id="r1"))
+
+    assert harness.rows["flow:r1"].scheduled_at == T0 - 60_000_000

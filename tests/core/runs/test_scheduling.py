@@ -4,15 +4,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.core.runs.run_harness import EVERY_MINUTE, MINUTE, T0, RunHarness, action, rules
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.commands import MakeJob
-from windlass.core.runs.cron import Schedule
+from windlass.core.runs.cron import Schedule, fire_time
 from windlass.core.runs.decide import ScheduleContext
 from windlass.core.runs.messages import RunRequested, ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
-from windlass.core.runs.rules import CatchUp
+from windlass.core.runs.rules import CatchUp, RunRetry
+from windlass.core.runs.scheduling import Span, backfilled, newest_runs, slots_in
+from windlass.core.runs.states import RunState
 
 
 def run_id(minutes: int) -> str:
@@ -142,6 +145,100 @@ def test_without_catch_up_missed_slots_are_not_run_and_the_next_one_is() -> None
     harness.pass_time(120)
 
     assert (before, harness.count(MakeJob)) == (0, 1)
+
+
+EVERY_10_SECONDS = Schedule(interval_seconds=10)
+
+
+def late_by(seconds: float, schedule: Schedule, **constraints: Any) -> RunHarness:
+    """Return a schedule that no engine served for some seconds after its deployment."""
+    harness = RunHarness(rules(schedule=schedule, **constraints))
+    harness.deploy()
+    harness.now += round(seconds * MICROSECONDS)
+    harness.pass_time(0)
+    return harness
+
+
+def seconds_run(harness: RunHarness) -> list[int]:
+    """Return the slots whose jobs were created, in order, as seconds after the start."""
+    made = [command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)]
+    return [(at - T0) // MICROSECONDS for at in made]
+
+
+@pytest.mark.parametrize("policy", list(CatchUp))
+def test_several_slots_that_are_up_to_a_minute_late_are_not_missed(policy: CatchUp) -> None:
+    harness = late_by(36, EVERY_10_SECONDS, catch_up=policy)
+
+    assert seconds_run(harness) == [10, 20, 30]
+    assert missed(harness) == 0
+
+
+@pytest.mark.parametrize("policy", [CatchUp.NONE, CatchUp.LATEST])
+def test_slots_that_are_more_than_a_minute_late_are_missed_one_by_one(policy: CatchUp) -> None:
+    harness = late_by(95, EVERY_10_SECONDS, catch_up=policy)
+
+    assert seconds_run(harness) == [40, 50, 60, 70, 80, 90]
+    [data] = harness.events_of("", "slots_missed")
+    assert [(at - T0) // MICROSECONDS for at in data["slots"]] == [10, 20, 30]
+
+
+def test_slots_that_are_late_together_queue_for_room_in_their_order() -> None:
+    harness = late_by(36, EVERY_10_SECONDS, max_concurrent_runs=1)
+    for _ in range(3):
+        finish_running(harness)
+
+    assert seconds_run(harness) == [10, 20, 30]
+    assert not any(row.detail.is_skipped for row in harness.rows.values())
+
+
+def test_jitter_counts_when_a_slot_is_late() -> None:
+    schedule = Schedule(interval_seconds=10, jitter_seconds=40.0)
+    harness = late_by(120, schedule)
+
+    due = {
+        slot: fire_time(schedule, slot + T0 / MICROSECONDS, "flow") - T0 / MICROSECONDS
+        for slot in range(10, 121, 10)
+    }
+    expected = [slot for slot, at in due.items() if 60 <= at <= 120]
+    recorded = [
+        (at - T0) // MICROSECONDS
+        for data in harness.events_of("", "slots_missed")
+        for at in data["slots"]
+    ]
+    assert set(seconds_run(harness)) <= set(expected)
+    handled = sorted([*recorded, *seconds_run(harness)])
+    assert handled == list(range(10, handled[-1] + 1, 10))
+
+
+def test_a_single_missed_slot_is_recorded() -> None:
+    harness = late_by(90, Schedule(at=T0 // MICROSECONDS + 10))
+
+    [data] = harness.events_of("", "slots_missed")
+    assert (data["count"], data["first"], data["last"]) == (
+        1,
+        T0 + 10 * MICROSECONDS,
+        T0 + 10 * MICROSECONDS,
+    )
+
+
+@pytest.mark.parametrize("policy", [CatchUp.NONE, CatchUp.LATEST])
+def test_missed_slots_beyond_the_count_are_passed_over(policy: CatchUp) -> None:
+    harness = late_by(3 * 3_600, EVERY_10_SECONDS, catch_up=policy)
+
+    [data] = harness.events_of("", "slots_missed")
+    assert (data["count"], data["is_count_complete"]) == (1_000, False)
+    assert seconds_run(harness) == [3 * 3_600 - back for back in (60, 50, 40, 30, 20, 10, 0)]
+
+
+def test_the_planned_run_shows_how_often_it_is_retried() -> None:
+    harness = RunHarness(rules(schedule=EVERY_MINUTE, retry=RunRetry(max_retries=3)))
+    harness.deploy()
+    planned = harness.rows[run_id(1)].detail.max_retries
+    harness.registry.rules["flow", 2] = rules(schedule=EVERY_MINUTE, retry=RunRetry(max_retries=5))
+
+    harness.deploy(2)
+
+    assert (planned, harness.rows[run_id(1)].detail.max_retries) == (3, 5)
 
 
 def test_a_slot_that_is_a_little_late_is_not_missed() -> None:
@@ -325,7 +422,13 @@ def test_a_schedule_for_one_instant_fires_once() -> None:
 def test_a_backfill_runs_the_slots_of_a_range_that_have_no_run_yet_in_order() -> None:
     harness = scheduled()
     row = ScheduleRow("flow", 1, is_paused=False, slot_at=T0, created_at=T0, changed_at=T0)
-    given = ScheduleContext(row, harness.registry.rules["flow", 1], frozenset({run_id(-3)}))
+    taken = structs.replace(
+        harness.rows[run_id(1)],
+        scheduled_at=T0 - 3 * MINUTE,
+        state=RunState.FAILED,
+        completed_at=T0,
+    )
+    given = ScheduleContext(row, harness.registry.rules["flow", 1], newest_runs([taken]))
 
     harness.decide(
         RunRequested("flow", "r1", "backfill", since=T0 - 6 * MINUTE, until=T0 - MINUTE), given
@@ -397,3 +500,93 @@ def test_after_a_gap_the_schedule_continues_as_before(policy: CatchUp) -> None:
     harness.pass_time(180)
 
     assert slots_run(harness)[count:] == [11, 12, 13]
+
+
+def finish_running(harness: RunHarness) -> None:
+    """Let every job that was launched start and end."""
+    for row in list(harness.rows.values()):
+        if row.state is RunState.CONTAINER_CREATING:
+            harness.start(row.run_id)
+            harness.end(row.run_id)
+
+
+@pytest.mark.parametrize("kind", ["skip", "kill_old", "wait", "retry_later", "webhook"])
+def test_missed_slots_queue_for_room_and_all_run_in_order(kind: str) -> None:
+    harness = down_for_ten_slots(
+        catch_up=CatchUp.ALL, max_concurrent_runs=1, violation=action(kind)
+    )
+    queued = harness.states().count("action_running")
+    for _ in range(10):
+        harness.pass_time(1)
+        harness.reload()
+        finish_running(harness)
+
+    assert queued == 9
+    assert slots_run(harness) == list(range(1, 11))
+    assert not any(row.detail.violations for row in harness.rows.values())
+
+
+def test_made_up_slots_wait_without_a_timeout() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.ALL, max_concurrent_runs=1)
+    harness.start(run_id(1))
+
+    harness.registry.workflow("flow").schedule = None
+    harness.pass_time(30 * 86_400)
+
+    assert harness.states().count("action_running") == 9
+
+
+def test_the_next_slot_queues_behind_made_up_slots_and_later_ones_do_not() -> None:
+    harness = down_for_ten_slots(catch_up=CatchUp.ALL, max_concurrent_runs=1)
+    harness.pass_time(30)
+    while harness.run(run_id(11)).is_waiting:
+        finish_running(harness)
+    harness.pass_time(60)
+
+    assert slots_run(harness) == list(range(1, 12))
+    assert harness.rows[run_id(12)].detail.is_skipped
+
+
+def test_a_made_up_slot_after_a_failed_one_is_skipped_with_the_reason() -> None:
+    harness = scheduled(max_concurrent_runs=1, require_previous_success=True)
+    harness.backfill(T0 - 4 * MINUTE, T0 - MINUTE)
+    harness.start(run_id(-3))
+
+    harness.end(run_id(-3), "failed")
+
+    assert slots_run(harness) == [-3]
+    for minute in (-2, -1):
+        detail = harness.rows[run_id(minute)].detail
+        assert (detail.is_skipped, detail.reason) == (True, "the previous run did not succeed")
+
+
+def test_a_backfill_repeats_skipped_and_cancelled_slots_once() -> None:
+    harness = scheduled(max_concurrent_runs=1)
+    harness.backfill(T0 - 4 * MINUTE, T0 - MINUTE, "r1")
+    harness.cancel(run_id(-2))
+    harness.start(run_id(-3))
+    harness.end(run_id(-3))
+    harness.backfill(T0 - 4 * MINUTE, T0 - MINUTE, "r2")
+    harness.backfill(T0 - 4 * MINUTE, T0 - MINUTE, "r3")
+
+    repeated = f"{run_id(-2)}.2"
+    assert harness.rows[repeated].detail.request_id == "r2"
+    assert [row.run_id for row in harness.rows.values() if row.scheduled_at == T0 - 2 * MINUTE] == [
+        run_id(-2),
+        repeated,
+    ]
+    schedule = harness.registry.workflow("flow").schedule
+    assert schedule is not None
+    slots = [*slots_in(EVERY_MINUTE, Span(T0 - 4 * MINUTE, T0 - MINUTE)), T0 + MINUTE]
+    answer = backfilled(slots, newest_runs(harness.rows.values()), schedule, "r2")
+    assert answer.slots == [T0 - 2 * MINUTE]
+    assert answer.left_out == {"has_run": 1, "in_progress": 1, "scheduled": 1}
+
+
+def test_a_missed_range_lists_its_slots_with_the_planned_one() -> None:
+    harness = down_for_ten_slots()
+
+    [data] = harness.events_of("", "slots_missed")
+
+    assert [(at - T0) // MINUTE for at in data["slots"]] == list(range(1, 10))
+    assert (data["count"], data["first"]) == (9, T0 + MINUTE)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates.template import compile_template
+from windlass.core.templates.template import Passing, compile_template
 
 SECONDS_MAX = 1.0
 GROWTH_KB_MAX = 64 * 1024
@@ -104,12 +104,11 @@ BOMBS = {
 CHILD = """
 import json, resource, sys, time
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates.template import compile_template
+from windlass.core.templates.template import Passing, compile_template
 
 class Names:
     big = [{"k": "v" * 100} for _ in range(5000)]
-    def reference(self, name: str) -> None:
-        return None
+    passing = Passing.NOTHING
 
     def lookup(self, name):
         return {"a": {"b": 1}, "big": self.big}[name]
@@ -246,7 +245,9 @@ class Outsider:
 class Names:
     """A scope with one object that is not a JSON value."""
 
-    def reference(self, name: str) -> None:
+    passing = Passing.NOTHING
+
+    def reference(self, name: str, path: tuple[str | int, ...]) -> None:
         return None
 
     def lookup(self, name: str) -> object:

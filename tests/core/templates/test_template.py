@@ -7,16 +7,18 @@ import msgspec
 import pytest
 
 from windlass.core.errors import TemplateFailed, TemplateInvalid
-from windlass.core.templates.template import Reference, compile_template, is_true
+from windlass.core.templates.template import Passing, Reference, compile_template, is_true
 
 
 class Names:
     """A scope made of a plain mapping."""
 
+    passing = Passing.NOTHING
+
     def __init__(self, values: Mapping[str, object]) -> None:
         self.values = values
 
-    def reference(self, name: str) -> None:
+    def reference(self, name: str, path: tuple[str | int, ...]) -> None:
         return None
 
     def lookup(self, name: str) -> object:
@@ -51,8 +53,9 @@ def rendered(source: object, values: Mapping[str, object] = VALUES) -> Any:
     ("source", "expected"),
     [
         ("{{ fetch.output.total }}", 7),
-        ("  {{ fetch.output.total }}\n", 7),
         ("{{- fetch.output.total -}}", 7),
+        (" {{- fetch.output.total -}}\n", 7),
+        ("{# a comment #}{{ fetch.output.total }}", 7),
         ("{{ fetch['output'][\"rows\"][0].id }}", 1),
         ("{{ fetch.output.rows[-1].id }}", 3),
         ("{{ nodes['my-node'].output }}", 5),
@@ -111,6 +114,29 @@ def test_a_template_alone_keeps_the_type_of_its_value(source: str, expected: obj
     ],
 )
 def test_templates_in_text_render_text(source: str, expected: str) -> None:
+    assert rendered(source) == expected
+
+
+@pytest.mark.parametrize("expression", ["input.size", "input['size']", "input.size | abs"])
+@pytest.mark.parametrize("around", ["%s ", " %s", "%s\n", "\n%s", "\t%s\n\n", "%s\u00a0", "%s\r\n"])
+def test_white_space_around_a_template_is_text(expression: str, around: str) -> None:
+    assert rendered(around % f"{{{{ {expression} }}}}") == around % "3"
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("a\r\nb: {{ input.size }}\r\n", "a\r\nb: 3\r\n"),
+        ("\r{{ input.size }}\r", "\r3\r"),
+        ("{{ 'x\r\ny' }}!", "x\r\ny!"),
+        ("{{ input\r\n.size }}\r\n", "3\r\n"),
+        ("{{ {'x\ry': 1}['x\ry'] }}\r", "1\r"),
+        ("{{ '\\x1c\\x1d' }}\r\x1e", "\x1c\x1d\r\x1e"),
+        ("a\r\n{{- input.size -}}\r\n b", "a3b"),
+        ("{% raw %}\r\n{{ x }}{% endraw %}\r\n", "\r\n{{ x }}\r\n"),
+    ],
+)
+def test_carriage_returns_in_text_are_kept(source: str, expected: str) -> None:
     assert rendered(source) == expected
 
 

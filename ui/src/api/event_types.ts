@@ -24,6 +24,7 @@ export const EVENTS = {
   node_skipped: { subject: "node", status: "skipped", label: "Node skipped" },
   node_cancelled: { subject: "node", status: "cancelled", label: "Node cancelled" },
   worker_lost: { subject: "node", status: "dispatched", label: "Node lost its worker" },
+  task_redelivered: { subject: "node", status: "dispatched", label: "Node handed back by its worker" },
   retry_sequence_completed: { subject: "node", status: "waiting", label: "Node finished its calls" },
   result_ignored: { subject: "node", status: null, label: "Node result ignored" },
   iterator_started: { subject: "loop", status: null, label: "Loop started" },

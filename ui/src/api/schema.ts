@@ -100,10 +100,11 @@ export interface components {
         };
         /**
          * ClaimView
-         * @description The tasks that the worker now holds.
+         * @description The tasks that the worker now holds, and the time without a heartbeat after which they go to another worker.
          */
         ClaimView: {
             tasks: components["schemas"]["ClaimedTaskView"][];
+            worker_timeout_seconds: number;
         };
         /**
          * ClaimedTaskView
@@ -152,6 +153,7 @@ export interface components {
          */
         HeartbeatView: {
             stop: string[];
+            worker_timeout_seconds: number;
         };
         /**
          * TaskResultRequest
@@ -289,8 +291,18 @@ export interface components {
             priority: number;
             /** @default null */
             idempotency_key: string | null;
+            /** @default submit */
+            origin: string;
+            /** @default null */
+            parent_run_id: string | null;
+            /** @default null */
+            parent_job_id: string | null;
+            /** @default 0 */
+            depth: number;
             /** @default null */
             nodes: components["schemas"]["NodeView"][] | null;
+            /** @default 0 */
+            failures: number;
         };
         /**
          * NodeView
@@ -307,6 +319,8 @@ export interface components {
             started_at: string | null;
             /** @default null */
             completed_at: string | null;
+            /** @default null */
+            attempt_started_at: string | null;
             /** @default null */
             loop: components["schemas"]["LoopView"] | null;
         };
@@ -337,6 +351,22 @@ export interface components {
         CancelRequest: {
             /** @default null */
             reason: string | null;
+        };
+        /**
+         * RetryRequest
+         * @description The node to run again with all downstream nodes; also accepted as a parameter.
+         */
+        RetryRequest: {
+            /** @default null */
+            from: string | null;
+        };
+        /**
+         * RerunRequest
+         * @description The version of a new job with the same input; by default that of the old one.
+         */
+        RerunRequest: {
+            /** @default null */
+            version: number | string | null;
         };
         /**
          * Page[NodeView]
@@ -371,6 +401,8 @@ export interface components {
             started_at: string | null;
             /** @default null */
             completed_at: string | null;
+            /** @default null */
+            attempt_started_at: string | null;
         };
         /**
          * ParamsView
@@ -590,7 +622,7 @@ export interface components {
         };
         /**
          * WorkerView
-         * @description A worker that the broker knows. At most 100 of its tasks are listed.
+         * @description A worker that the broker knows; stale if it is not `alive`. At most 100 of its tasks are listed.
          */
         WorkerView: {
             worker_id: string;
@@ -677,6 +709,27 @@ export interface components {
             local_times: string[];
         };
         /**
+         * Page[RunEventView]
+         * @description A page of a list and the cursor of the next page.
+         */
+        Page_RunEventView_: {
+            items: components["schemas"]["RunEventView"][];
+            /** @default null */
+            next_cursor: string | null;
+        };
+        /**
+         * RunEventView
+         * @description One transition of a run, or of a schedule, which has no `run_id`.
+         */
+        RunEventView: {
+            seq: number;
+            event_type: string;
+            workflow_id: string;
+            run_id: string | null;
+            timestamp: string;
+            data: Record<string, never>;
+        };
+        /**
          * TriggerRequest
          * @description A run to start now; the input defaults to that of the schedule.
          */
@@ -698,14 +751,20 @@ export interface components {
         };
         /**
          * BackfillView
-         * @description The slots of a range; those without a run get one, oldest first. With `dry_run`, only the slots without a run
-         *         are listed and none is started.
+         * @description The slots of a range that a backfill started, or with `dry_run` would start, oldest first.
+         *
+         *         `left_out` counts the others: `has_run` (ended, and neither skipped nor cancelled), `in_progress`, and `scheduled`
+         *         (left to the schedule itself).
          */
         BackfillView: {
             workflow_id: string;
             slots: string[];
             /** @default false */
             dry_run: boolean;
+            /** @default {} */
+            left_out: {
+                [key: string]: number;
+            };
         };
         /**
          * Page[RunView]
@@ -718,7 +777,7 @@ export interface components {
         };
         /**
          * RunView
-         * @description A run: the lifecycle around a job. `metrics` is complete once the run has finished.
+         * @description A run: the lifecycle around a job. `metrics` are those so far until the run has finished.
          */
         RunView: {
             run_id: string;
@@ -740,6 +799,10 @@ export interface components {
             reason: string | null;
             /** @default false */
             skipped: boolean;
+            /** @default false */
+            catch_up: boolean;
+            /** @default [] */
+            actions: components["schemas"]["RunActionView"][];
         };
         /**
          * RunTransitionView
@@ -757,6 +820,19 @@ export interface components {
             constraint: string;
             message: string;
             at: string;
+        };
+        /**
+         * RunActionView
+         * @description An action of a run that ended: the job that it started, or why it failed.
+         */
+        RunActionView: {
+            on: string;
+            action: string;
+            at: string;
+            /** @default null */
+            job_id: string | null;
+            /** @default null */
+            error: string | null;
         };
         /**
          * Page[DeliveryView]
@@ -798,14 +874,20 @@ export interface components {
         };
         /**
          * HealthView
-         * @description The state of the server, its shards and its workers.
+         * @description The state of the server, its shards, engines and workers; `problems` says why it is degraded.
          */
         HealthView: {
             /** @enum {unknown} */
             status: "degraded" | "ok";
             version: string;
+            /** @default [] */
             shards: components["schemas"]["ShardView"][];
+            /** @default [] */
             workers: components["schemas"]["WorkerView"][];
+            /** @default [] */
+            engines: string[];
+            /** @default [] */
+            problems: string[];
         };
         /**
          * ShardView

@@ -33,6 +33,7 @@ export type Workflow = With<Required<Schemas["WorkflowView"]>, { definition: Def
 export type Validation = Required<Schemas["ValidationView"]>;
 export type Schedule = Required<Schemas["ScheduleView"]>;
 export type Run = Required<Schemas["RunView"]>;
+export type RunEvent = Schemas["RunEventView"];
 export type Delivery = Required<Schemas["DeliveryView"]>;
 export type Health = Required<Schemas["HealthView"]>;
 export type Log = Schemas["LogView"];

@@ -7,7 +7,7 @@ export function isFinal(status: string): boolean {
   return FINAL.has(status);
 }
 
-/** Whether a retry has nodes to run again. */
-export function isRetryable(status: string): boolean {
-  return RETRYABLE.has(status);
+/** Whether a retry has nodes or iterations to run again. */
+export function isRetryable(status: string, failures: number): boolean {
+  return RETRYABLE.has(status) || (status === "completed" && failures > 0);
 }

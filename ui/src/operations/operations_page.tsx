@@ -59,14 +59,39 @@ export function OperationsPage() {
 }
 
 function Summary({ health }: { health: Health }) {
+  return (
+    <div className="space-y-3">
+      {health.problems.length > 0 && <Problems problems={health.problems} />}
+      <Stats health={health} />
+    </div>
+  );
+}
+
+function Problems({ problems }: { problems: string[] }) {
+  return (
+    <div role="alert" className="rounded-md border border-failed/40 bg-failed/5 px-4 py-3">
+      <p className="font-medium text-failed">Degraded</p>
+      <ul className="mt-1 list-disc space-y-1 pl-5">
+        {problems.map((problem) => (
+          <li key={problem} className="break-words">
+            {problem}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function Stats({ health }: { health: Health }) {
   const healthyCount = health.workers.filter((worker) => worker.alive).length;
   const running = health.workers.reduce((sum, worker) => sum + worker.running, 0);
   return (
-    <dl className="grid grid-cols-2 gap-3 sm:grid-cols-4">
+    <dl className="grid grid-cols-2 gap-3 sm:grid-cols-5">
       <Stat name="Status">
         <Status status={health.status} />
       </Stat>
       <Stat name="Version">{health.version}</Stat>
+      <Stat name="Engines">{formatCount(health.engines.length)}</Stat>
       <Stat name="Healthy workers">
         {formatCount(healthyCount)}{" "}
         <span className="text-sm font-normal text-muted">of {formatCount(health.workers.length)}</span>

@@ -25,7 +25,7 @@ export function ShardsPanel({ shards }: { shards: Shard[] }) {
             <tr key={shard.shard}>
               <Cell right>{shard.shard}</Cell>
               <Cell className="break-all font-mono text-xs">
-                {shard.owner ?? <span className="font-sans text-muted">None</span>}
+                {shard.owner ?? <span className="font-sans font-medium text-failed">None</span>}
               </Cell>
               <Cell right>{shard.epoch ?? "–"}</Cell>
               <Cell>

@@ -16,6 +16,7 @@ import { Cell, RowHeader, Table } from "../components/table";
 import { Timestamp } from "../components/time";
 import { JobLink, WorkflowLink } from "../jobs/links";
 import { usePageTitle } from "../lib/page_title";
+import { EventPanel } from "./event_table";
 import { isFinal } from "./lifecycle";
 import { LifecycleSteps } from "./lifecycle_steps";
 import { runStatus } from "./links";
@@ -70,6 +71,8 @@ function Content({ run }: { run: Run }) {
         <MetricsPanel run={run} />
       </div>
       {run.violations.length > 0 && <Violations run={run} />}
+      {run.actions.length > 0 && <Actions run={run} />}
+      <EventPanel of="runs" id={run.run_id} refetchInterval={isFinal(run.state) ? false : LIVE_INTERVAL_MS} />
       <RunDeliveries run={run} />
     </div>
   );
@@ -98,6 +101,7 @@ function RunDetails({ run }: { run: Run }) {
             statusText(run.origin)
           )}
         </Detail>
+        {run.catch_up && <Detail name="Slot made up">Yes</Detail>}
         <Detail name="Attempt">{run.attempt + 1}</Detail>
         <Detail name="Created">
           <Timestamp at={run.created_at} />
@@ -120,7 +124,7 @@ function MetricsPanel({ run }: { run: Run }) {
   return (
     <Panel title="Metrics">
       {metrics.length === 0 ? (
-        <p className="px-4 py-3 text-muted">Available when the run ends</p>
+        <p className="px-4 py-3 text-muted">No metrics</p>
       ) : (
         <DetailList>
           {metrics.map(([name, value]) => (
@@ -144,6 +148,27 @@ function Violations({ run }: { run: Run }) {
             <Cell>{violation.message}</Cell>
             <Cell>
               <Timestamp at={violation.at} />
+            </Cell>
+          </tr>
+        ))}
+      </Table>
+    </Panel>
+  );
+}
+
+function Actions({ run }: { run: Run }) {
+  return (
+    <Panel title="Actions">
+      <Table label="Actions" columns={[{ name: "Action" }, { name: "Job" }, { name: "Error" }, { name: "Time" }]}>
+        {run.actions.map((action) => (
+          <tr key={`${action.on} ${action.at}`}>
+            <RowHeader className="font-mono text-xs">
+              {action.on}: {action.action}
+            </RowHeader>
+            <Cell>{action.job_id && <JobLink jobId={action.job_id} />}</Cell>
+            <Cell className="text-failed">{action.error}</Cell>
+            <Cell>
+              <Timestamp at={action.at} />
             </Cell>
           </tr>
         ))}

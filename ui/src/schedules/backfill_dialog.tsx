@@ -53,7 +53,8 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
     <Dialog title={`Backfill ${workflowId}`} onClose={onClose}>
       <form className="space-y-4 text-left" onSubmit={submit}>
         <p className="text-muted">
-          Starts a run for each slot in the range without a run, oldest first. Both ends are inclusive.
+          Starts a run for each slot in the range that has no run, or whose run was skipped or cancelled, oldest first.
+          Both ends are inclusive.
         </p>
         <div className="flex flex-wrap items-end gap-3">
           <TimeField label="From" value={range.since} onChange={(since) => change({ since })} />
@@ -66,6 +67,7 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
         {preview.data && !start.data && (
           <Preview
             slots={preview.data.slots}
+            leftOut={describeLeftOut(preview.data.left_out)}
             zone={schedule.timezone}
             isBusy={start.isPending}
             onStart={() => start.mutate()}
@@ -74,7 +76,7 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
         {start.error && <ErrorAlert error={start.error} title="Start failed" />}
         {start.data && (
           <p role="status">
-            Backfill of {pluralize(start.data.slots.length, "slot")} started.{" "}
+            {pluralize(start.data.slots.length, "run")} started.{describeLeftOut(start.data.left_out)}{" "}
             <Link to="/runs" search={{ workflow: workflowId }} className={linkClass}>
               Show runs
             </Link>
@@ -100,19 +102,21 @@ function TimeField({ label, value, onChange }: { label: string; value: string; o
 
 interface PreviewProps {
   slots: string[];
+  leftOut: string;
   zone: string;
   isBusy: boolean;
   onStart(): void;
 }
 
-function Preview({ slots, zone, isBusy, onStart }: PreviewProps) {
+function Preview({ slots, leftOut, zone, isBusy, onStart }: PreviewProps) {
   if (slots.length === 0) {
-    return <p role="status">Every slot in the range has a run</p>;
+    return <p role="status">Every slot in the range has a run.{leftOut}</p>;
   }
   return (
     <div className="space-y-3">
       <p role="status" className="font-medium">
         {pluralize(slots.length, "run")} to start <span className="font-normal text-muted">({shownZone(zone)})</span>
+        <span className="font-normal text-muted">{leftOut}</span>
       </p>
       <ul className="max-h-56 columns-2 overflow-y-auto rounded-md border border-line p-3 text-sm tabular-nums sm:columns-3">
         {slots.slice(0, SLOTS_MAX).map((slot) => (
@@ -129,6 +133,18 @@ function Preview({ slots, zone, isBusy, onStart }: PreviewProps) {
       </Button>
     </div>
   );
+}
+
+const LEFT_OUT: Record<string, string> = {
+  has_run: "with a run that ended",
+  in_progress: "with a run in progress",
+  scheduled: "left to the schedule",
+};
+
+/** Say how many slots are left out, and why; nothing if there are none. */
+function describeLeftOut(leftOut: Record<string, number> | undefined): string {
+  const reasons = Object.entries(leftOut ?? {}).map(([reason, count]) => `${count} ${LEFT_OUT[reason] ?? reason}`);
+  return reasons.length > 0 ? ` Left out: ${reasons.join(", ")}.` : "";
 }
 
 /** Format a time for a datetime-local input. */

@@ -12,6 +12,7 @@ import { Cell, Table } from "../components/table";
 import { RelativeTime } from "../components/time";
 import { formatDuration } from "../lib/format";
 import { usePageTitle } from "../lib/page_title";
+import { EventPanel } from "../runs/event_table";
 import { formatLocalTime, formatLocalTimeBeside, toLocalTime } from "./calendar";
 import { CalendarPanel } from "./calendar_panel";
 import { Countdown } from "./countdown_timer";
@@ -62,6 +63,7 @@ function Content({ schedule }: { schedule: Schedule }) {
         <Panel title="Next slots">
           <QueryResult query={next}>{(times) => <NextTable times={times} isActive={isActive} />}</QueryResult>
         </Panel>
+        <EventPanel of="schedules" id={schedule.workflow_id} refetchInterval={NEXT_SLOTS_REFRESH_MS} />
       </div>
     </div>
   );

@@ -1,8 +1,8 @@
 """Routes of webhook deliveries."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,7 +10,7 @@ from starlette.routing import Route
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.optional_values import given
 from windlass.api.policy import Policy
-from windlass.api.requests import DELIVERY_ID, Cursor, path_text, read_query, reject_query
+from windlass.api.requests import DELIVERY_ID, Cursor, Limit, path_text, read_query, reject_query
 from windlass.api.state import ApiState
 from windlass.core.fields import Id
 from windlass.core.runs.rows import DeliveryRow
@@ -21,7 +21,6 @@ from windlass.wire import DeliveryView, Page, RedeliveryView
 
 TAG = "deliveries"
 PAGE = 50
-PAGE_MAX = 100
 
 
 class DeliveriesQuery(Struct, forbid_unknown_fields=True):
@@ -31,7 +30,7 @@ class DeliveriesQuery(Struct, forbid_unknown_fields=True):
     job_id: Id | UnsetType = UNSET
     outcome: Literal["delivered", "failed"] | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
+    limit: Limit = PAGE
 
 
 class DeliveryRoutes:

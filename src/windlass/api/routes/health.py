@@ -1,6 +1,5 @@
 """Probes and the health of the server."""
 
-from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,19 +9,13 @@ from windlass.api.policy import Policy
 from windlass.api.requests import reject_query
 from windlass.api.routes.workers import worker_views
 from windlass.api.state import ApiState
-from windlass.core.errors import StoreUnavailable
-from windlass.ports.store.leases import LeaseRow
+from windlass.core.errors import BrokerUnavailable, StoreUnavailable
+from windlass.ports.store.leases import Ownership
 from windlass.ports.store.workflows import WorkflowFilter
-from windlass.wire import HealthView, ShardView, instant
+from windlass.views.health import EnginesView, engines_view
+from windlass.wire import HealthView, WorkerView
 
 TAG = "health"
-
-
-class Readiness(Struct, frozen=True):
-    """Whether the server can serve, and the shards it knows."""
-
-    is_ready: bool
-    shards: list[ShardView]
 
 
 class HealthRoutes:
@@ -34,43 +27,71 @@ class HealthRoutes:
     async def live(self, request: Request) -> Response:
         """Answer that the process is running."""
         reject_query(request)
-        return json_response(HealthView("ok", self._state.version, [], []))
+        return json_response(HealthView("ok", self._state.version))
 
     async def ready(self, request: Request) -> Response:
-        """Answer whether the server can serve."""
+        """Answer whether this process can serve: submits are durable before an engine sees them."""
         reject_query(request)
-        readiness = await self._readiness()
-        if not readiness.is_ready:
-            return json_response(HealthView("degraded", self._state.version, [], []), 503)
-        return json_response(HealthView("ok", self._state.version, [], []))
+        try:
+            await self._read_database()
+            problems = self._process_problems()
+        except StoreUnavailable as error:
+            problems = [_unavailable("database", error)]
+        return json_response(self._view(problems), 503 if problems else 200)
 
     async def health(self, request: Request) -> Response:
-        """Show the state of the server with its shards and workers."""
+        """Show the state of all processes of the deployment: shards, engines and workers."""
         reject_query(request)
-        readiness = await self._readiness()
-        status = "ok" if readiness.is_ready else "degraded"
-        workers = await worker_views(self._state)
-        return json_response(HealthView(status, self._state.version, readiness.shards, workers))
-
-    async def _readiness(self) -> Readiness:
-        control, store = self._state.control, self._state.store
-        own = frozenset(control.shards)
-        # A server beside engines needs no shard of its own: submits are durable before an engine sees them.
-        has_shards = control.is_shared or bool(own)
+        problems = self._process_problems()
+        engines = EnginesView([], [], [])
+        workers: list[WorkerView] = []
         try:
-            await store.workflows.list(WorkflowFilter(limit=1))
-            leases = (await store.leases.ownership()).leases
-        except StoreUnavailable:
-            return Readiness(
-                is_ready=False, shards=[ShardView(shard, None, 0) for shard in sorted(own)]
-            )
-        # A database that is not shared may still contain shards of an earlier process.
-        shards = [_shard_view(row) for row in leases if control.is_shared or row.shard in own]
-        return Readiness(has_shards and not self._state.closing.is_set(), shards)
+            engines = self._engines(await self._read_database())
+        except StoreUnavailable as error:
+            problems.append(_unavailable("database", error))
+        try:
+            workers = await worker_views(self._state)
+        except BrokerUnavailable as error:
+            problems.append(_unavailable("broker", error))
+        return json_response(self._view([*problems, *engines.problems], engines, workers))
+
+    def _view(
+        self,
+        problems: list[str],
+        engines: EnginesView | None = None,
+        workers: list[WorkerView] | None = None,
+    ) -> HealthView:
+        return HealthView(
+            status="degraded" if problems else "ok",
+            version=self._state.version,
+            shards=[] if engines is None else engines.shards,
+            workers=workers or [],
+            engines=[] if engines is None else engines.engines,
+            problems=problems,
+        )
+
+    async def _read_database(self) -> Ownership:
+        """Return the owners of the shards. StoreUnavailable."""
+        await self._state.store.workflows.list(WorkflowFilter(limit=1))
+        return await self._state.store.leases.ownership()
+
+    def _engines(self, ownership: Ownership) -> EnginesView:
+        control = self._state.control
+        return engines_view(ownership, range(control.shard_count), is_shared=control.is_shared)
+
+    def _process_problems(self) -> list[str]:
+        """Return why this process cannot serve, its database aside."""
+        problems: list[str] = []
+        if self._state.closing.is_set():
+            problems.append("the server is stopping")
+        # A server beside engines needs no shard of its own.
+        if not self._state.control.is_shared and not self._state.control.shards:
+            problems.append("the engine of this process has lost its shard")
+        return problems
 
 
-def _shard_view(row: LeaseRow) -> ShardView:
-    return ShardView(row.shard, row.owner, row.epoch, row.expired, instant(row.expires_at))
+def _unavailable(what: str, error: Exception) -> str:
+    return f"the {what} is unavailable: {error}"
 
 
 def routes(state: ApiState) -> list[Route]:
@@ -82,11 +103,11 @@ def routes(state: ApiState) -> list[Route]:
             responses={200: HealthView}, errors=(422,),
         )),
         route("GET", "/readyz", handlers.ready, Operation(
-            policy=Policy.PUBLIC, tag=TAG, summary="Check that the server owns its shards and reaches its database",
+            policy=Policy.PUBLIC, tag=TAG, summary="Check that this process reaches its database and is not stopping",
             responses={200: HealthView, 503: HealthView}, errors=(422,),
         )),
         route("GET", "/health", handlers.health, Operation(
-            policy=Policy.READ, tag=TAG, summary="Show the state of the server with its shards and workers",
+            policy=Policy.READ, tag=TAG, summary="Show the state of all shards, engines and workers",
             responses={200: HealthView}, errors=(422,),
         )),
     ]  # fmt: skip

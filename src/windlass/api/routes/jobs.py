@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -33,7 +33,14 @@ from windlass.views.job_detail import node_views, nodes_in_order, output_values,
 from windlass.views.jobs import job_view
 from windlass.views.outputs import NULL, OutputReader
 from windlass.views.pagination import job_page
-from windlass.wire import CancelRequest, JobView, Page, SubmittedView
+from windlass.wire import (
+    CancelRequest,
+    JobView,
+    Page,
+    RerunRequest,
+    RetryRequest,
+    SubmittedView,
+)
 
 TAG = "jobs"
 PAGE = 50
@@ -47,6 +54,8 @@ NODES_SHOWN_MAX = 10_000
 Search = Annotated[str, Meta(pattern=whole("[!-~]{1,128}"), max_length=128)]
 
 _cancel = msgspec.json.Decoder(CancelRequest)
+_retry = msgspec.json.Decoder(RetryRequest)
+_rerun = msgspec.json.Decoder(RerunRequest)
 
 
 class JobsQuery(JobSelection, frozen=True, forbid_unknown_fields=True):
@@ -142,15 +151,25 @@ class JobRoutes:
     async def retry(self, request: Request) -> Response:
         """Run failed and cancelled nodes again, or a node and all downstream nodes."""
         query = read_query(request, RetryQuery)
+        body = await read_json(request, _retry, RetryRequest())
         job_id = path_id(request, "job_id")
-        await self._state.control.jobs.retry(job_id, query.from_node or None)
+        from_node = given(query.from_node)
+        if from_node is not None and body.from_node not in (None, from_node):
+            raise invalid("from", "conflicting nodes in the body and the parameter", "send one")
+        await self._state.control.jobs.retry(job_id, from_node or body.from_node)
         return await self._job_response(job_id)
 
     async def rerun(self, request: Request) -> Response:
-        """Start a new job of the same version with the same input."""
+        """Start a new job with the same input, of the same version or of another one."""
         reject_query(request)
+        body = await read_json(request, _rerun, RerunRequest())
         job = await self._state.store.jobs.get(path_id(request, "job_id"))
-        return submitted_response(await self._state.control.jobs.submit(rerun_request(job.spec)))
+        repeated = rerun_request(job.spec)
+        if body.version is not None:
+            repeated = structs.replace(repeated, version=body.version)
+        return submitted_response(
+            await self._state.control.jobs.submit(repeated, repeats=job.spec.job_id)
+        )
 
 
 def routes(state: ApiState) -> list[Route]:
@@ -173,10 +192,13 @@ def routes(state: ApiState) -> list[Route]:
         route("POST", "/api/v1/jobs/{job_id}/retry", handlers.retry, Operation(
             policy=Policy.OPERATE, tag=TAG, query=RetryQuery,
             summary="Retry failed and cancelled nodes, or a node and all downstream nodes",
+            body=RetryRequest, body_required=False, request_example={"from": "load"},
             responses={200: JobView}, errors=(404, 409, 422, 503),
         )),
         route("POST", "/api/v1/jobs/{job_id}/rerun", handlers.rerun, Operation(
-            policy=Policy.OPERATE, tag=TAG, summary="Start a new job of the same version with the same input",
+            policy=Policy.OPERATE, tag=TAG,
+            summary="Start a new job with the same input, of the same version or of another one",
+            body=RerunRequest, body_required=False, request_example={"version": 4},
             responses={201: SubmittedView}, errors=(404, 422, 503),
         )),
     ]  # fmt: skip

@@ -1,9 +1,7 @@
 """Routes of runs."""
 
-from typing import Annotated
-
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -11,19 +9,28 @@ from starlette.routing import Route
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.optional_values import given
 from windlass.api.policy import Policy
-from windlass.api.requests import RUN_ID, Cursor, path_text, read_json, read_query, reject_query
+from windlass.api.requests import (
+    RUN_ID,
+    Cursor,
+    Limit,
+    Number,
+    path_text,
+    read_json,
+    read_query,
+    reject_query,
+)
 from windlass.api.state import ApiState
 from windlass.core.fields import Id
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.states import RunState
 from windlass.ports.store.runs import RunFilter, RunStore
-from windlass.views.pagination import run_page
-from windlass.views.runs import run_view
-from windlass.wire import CancelRequest, Page, RunView
+from windlass.views.pagination import run_event_page, run_page
+from windlass.views.runs import load_run_view
+from windlass.wire import CancelRequest, Page, RunEventView, RunView
 
 TAG = "runs"
 PAGE = 50
-PAGE_MAX = 100
+EVENTS_PAGE = 500
 
 _cancel = msgspec.json.Decoder(CancelRequest)
 
@@ -34,7 +41,14 @@ class RunsQuery(Struct, forbid_unknown_fields=True):
     workflow_id: Id | UnsetType = UNSET
     state: RunState | UnsetType = UNSET
     cursor: Cursor | UnsetType = UNSET
-    limit: Annotated[int, Meta(ge=1, le=PAGE_MAX)] = PAGE
+    limit: Limit = PAGE
+
+
+class RunEventsQuery(Struct, forbid_unknown_fields=True):
+    """The page of a list of events of a run or a schedule."""
+
+    after: Number = 0
+    limit: Limit = EVENTS_PAGE
 
 
 class RunRoutes:
@@ -51,12 +65,21 @@ class RunRoutes:
         """List runs, newest slot first."""
         query = read_query(request, RunsQuery)
         wanted = RunFilter(given(query.workflow_id), given(query.state), limit=query.limit)
-        return json_response(await run_page(self._store, wanted, given(query.cursor)))
+        now = self._state.clock.now()
+        return json_response(await run_page(self._store, wanted, given(query.cursor), now))
 
     async def show(self, request: Request) -> Response:
         """Show a run."""
         reject_query(request)
-        return json_response(run_view(await self._row(request)))
+        return await self._respond(await self._row(request))
+
+    async def events(self, request: Request) -> Response:
+        """List the events of a run in order."""
+        query = read_query(request, RunEventsQuery)
+        run_id = path_text(request, "run_id", RUN_ID)
+        return json_response(
+            await run_event_page(self._store, run_id, after=query.after, limit=query.limit)
+        )
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a run."""
@@ -64,7 +87,11 @@ class RunRoutes:
         body = await read_json(request, _cancel, CancelRequest())
         run_id = (await self._row(request)).run_id
         await self._state.control.runs.cancel(run_id, body.reason)
-        return json_response(run_view(await self._store.get(run_id)))
+        return await self._respond(await self._store.get(run_id))
+
+    async def _respond(self, row: RunRow) -> Response:
+        now = self._state.clock.now()
+        return json_response(await load_run_view(self._store, row, now))
 
     async def _row(self, request: Request) -> RunRow:
         return await self._store.get(path_text(request, "run_id", RUN_ID))
@@ -81,6 +108,10 @@ def routes(state: ApiState) -> list[Route]:
         route("GET", "/api/v1/runs/{run_id}", handlers.show, Operation(
             policy=Policy.READ, tag=TAG, summary="Show a run with its states, violations and metrics",
             responses={200: RunView}, errors=(404, 422), response_example=_RUN,
+        )),
+        route("GET", "/api/v1/runs/{run_id}/events", handlers.events, Operation(
+            policy=Policy.READ, tag=TAG, summary="List the events of a run in order",
+            query=RunEventsQuery, responses={200: Page[RunEventView]}, errors=(404, 422),
         )),
         route("POST", "/api/v1/runs/{run_id}/cancel", handlers.cancel, Operation(
             policy=Policy.OPERATE, tag=TAG, summary="Cancel a run and its job; a finished run stays as it is",

@@ -21,18 +21,20 @@ from windlass.api.requests import (
     read_query,
     reject_query,
 )
+from windlass.api.routes.runs import RunEventsQuery
 from windlass.api.routes.submits import submitted_response
 from windlass.api.state import ApiState
 from windlass.core.instants import parse_instant
 from windlass.core.runs.rows import ScheduleRow
 from windlass.ports.store.runs import RunStore
-from windlass.views.pagination import schedule_page
+from windlass.views.pagination import schedule_event_page, schedule_page
 from windlass.views.runs import next_slots_view, schedule_of, schedule_view
 from windlass.wire import (
     BackfillRequest,
     BackfillView,
     NextSlotsView,
     Page,
+    RunEventView,
     ScheduleView,
     SubmitRequest,
     SubmittedView,
@@ -128,7 +130,7 @@ class ScheduleRoutes:
         )
 
     async def backfill(self, request: Request) -> Response:
-        """Run the past slots of a range that have no run."""
+        """Run the past slots of a range that have no run, or whose run was skipped or cancelled."""
         reject_query(request)
         body = await read_json(request, _backfill)
         workflow_id = (await self._row(request)).workflow_id
@@ -139,9 +141,18 @@ class ScheduleRoutes:
         runs = self._state.control.runs
         fill = runs.unfilled if body.dry_run else runs.backfill
         # `since` is included; the engine excludes the start of the range.
-        slots = await fill(workflow_id, max(0, since - 1), until)
+        found = await fill(workflow_id, max(0, since - 1), until)
+        slots = [instant(slot) for slot in found.slots]
+        return json_response(BackfillView(workflow_id, slots, body.dry_run, dict(found.left_out)))
+
+    async def events(self, request: Request) -> Response:
+        """List the events of a schedule in order."""
+        query = read_query(request, RunEventsQuery)
+        workflow_id = path_id(request, "workflow_id")
         return json_response(
-            BackfillView(workflow_id, [instant(slot) for slot in slots], body.dry_run)
+            await schedule_event_page(
+                self._store, workflow_id, after=query.after, limit=query.limit
+            )
         )
 
     async def _row(self, request: Request) -> ScheduleRow:
@@ -168,6 +179,10 @@ def routes(state: ApiState) -> list[Route]:
             policy=Policy.READ, tag=TAG, summary="List the next slots, in UTC and in the schedule's time zone",
             query=NextSlotsQuery, responses={200: NextSlotsView}, errors=(404, 422), response_example=_NEXT_SLOTS,
         )),
+        route("GET", "/api/v1/schedules/{workflow_id}/events", handlers.events, Operation(
+            policy=Policy.READ, tag=TAG, summary="List the events of a schedule, with the slots it missed",
+            query=RunEventsQuery, responses={200: Page[RunEventView]}, errors=(404, 422),
+        )),
         route("POST", "/api/v1/schedules/{workflow_id}/pause", handlers.pause, Operation(
             policy=Policy.OPERATE, tag=TAG, summary="Pause a schedule; its runs in progress continue",
             responses={200: ScheduleView}, errors=(404, 422, 503),
@@ -182,7 +197,8 @@ def routes(state: ApiState) -> list[Route]:
             responses={200: SubmittedView, 201: SubmittedView}, errors=(404, 409, 422, 503),
         )),
         route("POST", "/api/v1/schedules/{workflow_id}/backfill", handlers.backfill, Operation(
-            policy=Policy.OPERATE, tag=TAG, summary="Run the past slots of a range that have no run",
+            policy=Policy.OPERATE, tag=TAG,
+            summary="Run the past slots of a range that have no run, or whose run was skipped or cancelled",
             body=BackfillRequest,
             request_example={"since": "2026-05-01T00:00:00Z", "until": "2026-05-02T00:00:00Z", "dry_run": True},
             responses={200: BackfillView}, errors=(404, 409, 422, 503),

@@ -33,7 +33,8 @@ from windlass.core.ids import TaskId
 from windlass.core.jobs import JobRecord
 from windlass.core.messages import Failed, Message, Succeeded, TaskFinished, TaskStarted
 from windlass.core.plan import Plan
-from windlass.core.report_verdict import ReportVerdict
+from windlass.core.report_verdict import ReportVerdict, judge_start
+from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.broker import TaskClaim, TaskReport
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.wire import (
@@ -53,9 +54,12 @@ TAG = "tasks"
 CLAIMS_MAX = 1_000
 # How often a waiting claim checks that its client is still connected.
 DISCONNECT_CHECK_SECONDS = 1.0
+# A claim is recorded soon after its response.
+CLAIM_RECORDED_SECONDS_MAX = 2.0
 # The worker of an emitted event that names none.
 UNNAMED_WORKER = "http"
 NOT_APPLIED = "stored, but not applied yet"
+ENDED = "the attempt has ended"
 LATE = "the attempt was closed before this result arrived; the event result_ignored records it"
 
 # UNKNOWN is an error.
@@ -71,6 +75,7 @@ class TaskRoutes:
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
+        self._reader = ArtifactReader(state.artifacts)
         self._claims = ConcurrencyLimit(CLAIMS_MAX, "waiting claims")
         self._claim_decoder = msgspec.json.Decoder(ClaimRequest)
         self._heartbeat_decoder = msgspec.json.Decoder(HeartbeatRequest)
@@ -85,7 +90,7 @@ class TaskRoutes:
         with self._claims.acquire():
             claims = await self._consume(body, seconds, request)
         try:
-            prepared = await prepare_claim(self._state, claims)
+            prepared = await prepare_claim(self._state, self._reader, claims)
         except WindlassError:
             await self._state.broker.return_tasks(
                 body.worker_id, [claim.task.task_id for claim in claims]
@@ -97,7 +102,7 @@ class TaskRoutes:
         if prepared.returned:
             await self._state.broker.return_tasks(body.worker_id, prepared.returned)
         await self._report_started(body.worker_id, prepared.claims)
-        return json_response(ClaimView(prepared.tasks))
+        return json_response(ClaimView(prepared.tasks, self._state.control.worker_timeout_seconds))
 
     async def _consume(
         self, body: ClaimRequest, seconds: float, request: Request
@@ -146,7 +151,8 @@ class TaskRoutes:
         body = await read_json(request, self._heartbeat_decoder)
         lost = await self._state.broker.extend(body.worker_id, body.task_ids)
         cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
-        return json_response(HeartbeatView(list(dict.fromkeys((*lost, *cancelled)))))
+        stop = list(dict.fromkeys((*lost, *cancelled)))
+        return json_response(HeartbeatView(stop, self._state.control.worker_timeout_seconds))
 
     async def receive_result(self, request: Request) -> Response:
         """Report the result of a task."""
@@ -175,8 +181,7 @@ class TaskRoutes:
         attempt = current.number if data.attempt_number is None else data.attempt_number
         worker_id = _worker_id(body, current.worker_id)
         if outcome is None:
-            await self._send_started(address, attempt, worker_id)
-            return json_response(TaskResultView(accepted=True))
+            return await self._judge_start(address, attempt)
         return await self._report(
             address,
             attempt=attempt,
@@ -203,30 +208,40 @@ class TaskRoutes:
         store = self._state.store
         rows = await store.jobs.nodes(address.job.spec.job_id, address.node_id)
         if not rows:
-            return CurrentAttempt(0, None)
+            return NO_ATTEMPT
         row = rows[0]
         if address.index is None:
-            return CurrentAttempt(row.attempt, row.worker_id)
+            return CurrentAttempt(row.attempt, row.worker_id, row.status)
         loop = stored_loop(address.plan, row)
         if loop is None or address.index >= loop.begun:
-            return CurrentAttempt(0, None)
+            return NO_ATTEMPT
         iteration = await iteration_row(store, loop, address.index)
         if iteration is None:
             # Dispatched, and without a row yet: its first attempt is running.
-            return CurrentAttempt(loop.first_attempt, None)
-        return CurrentAttempt(iteration.attempt, iteration.worker_id)
+            return CurrentAttempt(loop.first_attempt, None, "dispatched")
+        return CurrentAttempt(iteration.attempt, iteration.worker_id, iteration.status)
 
-    async def _send_started(self, address: "TaskAddress", attempt: int, worker_id: str) -> None:
-        spec = address.job.spec
-        message = TaskStarted(
-            job_id=spec.job_id,
-            node_id=address.node_id,
-            attempt=attempt,
-            worker_id=worker_id,
-            started_at=self._state.clock.now(),
-            index=address.index or 0,
-        )
-        await self._state.broker.send(spec.shard, [message])
+    async def _judge_start(self, address: "TaskAddress", attempt: int) -> Response:
+        """Respond to the start of an attempt. It changes nothing: the claim was recorded as the start."""
+        with self._state.control.jobs.subscribe(address.job.spec.job_id) as changed:
+            try:
+                async with asyncio.timeout(CLAIM_RECORDED_SECONDS_MAX):
+                    verdict = await self._verdict_on_start(address, attempt)
+                    while verdict is None:
+                        await changed.wait()
+                        changed.clear()
+                        verdict = await self._verdict_on_start(address, attempt)
+            except TimeoutError:
+                verdict = ReportVerdict.UNKNOWN
+        if verdict is ReportVerdict.UNKNOWN:
+            raise _unknown(address)
+        if verdict is ReportVerdict.LATE:
+            return json_response(TaskResultView(accepted=False, reason=ENDED))
+        return json_response(TaskResultView(accepted=True))
+
+    async def _verdict_on_start(self, address: "TaskAddress", attempt: int) -> ReportVerdict | None:
+        current = await self._current_attempt(address)
+        return judge_start(attempt, current.number, current.status)
 
     async def _report(
         self,
@@ -246,7 +261,7 @@ class TaskRoutes:
             node_id=address.node_id,
             attempt=attempt,
             worker_id=worker_id,
-            started_at=now - round((milliseconds or 0.0) * 1000),
+            started_at=None if milliseconds is None else now - round(milliseconds * 1000),
             finished_at=now,
             outcome=await self._offload_output(spec.job_id, outcome),
             index=address.index or 0,
@@ -286,15 +301,19 @@ class TaskAddress(Struct, frozen=True):
 
 
 class CurrentAttempt(Struct, frozen=True):
-    """The number of an attempt and the worker that runs it."""
+    """The number of an attempt, the worker that runs it, and the status of its node or iteration."""
 
     number: int
     worker_id: str | None
+    status: str
+
+
+NO_ATTEMPT = CurrentAttempt(0, None, "pending")
 
 
 def _unknown(address: TaskAddress) -> RequestRefused:
     return RequestRefused(
-        f"node {address.node_id} of job {address.job.spec.job_id} has no such attempt; "
+        f"node {address.node_id} of job {address.job.spec.job_id} has no such attempt, or nobody claimed it; "
         "send the task_id of a claimed task, or its attempt, and the iteration if the node is a loop"
     )
 
@@ -312,7 +331,8 @@ def _job_id(body: EmitEventRequest) -> str:
 def _worker_id(body: EmitEventRequest, known: str | None) -> str:
     queue_meta = body.meta.queue_meta if body.meta is not None else None
     given = body.worker_id or (queue_meta.worker_id if queue_meta is not None else None)
-    return given or known or UNNAMED_WORKER
+    # The claim names the worker; events of other systems may use another name for it.
+    return known or given or UNNAMED_WORKER
 
 
 def _emitted(body: EmitEventRequest, data: EmittedData) -> Succeeded | Failed:
@@ -358,7 +378,8 @@ _CLAIM = Operation(
                     }
                 },
             }
-        ]
+        ],
+        "worker_timeout_seconds": 15.0,
     },
 )
 _HEARTBEAT = Operation(

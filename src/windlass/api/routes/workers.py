@@ -6,27 +6,25 @@ from starlette.routing import Route
 
 from windlass.api.operations import Operation, json_response, route
 from windlass.api.policy import Policy
-from windlass.api.requests import reject_query
+from windlass.api.requests import WORKER_ID, path_text, reject_query
 from windlass.api.state import ApiState
 from windlass.core.ids import TaskId
 from windlass.ports.broker import HeldTask
 from windlass.wire import Page, QueuesView, QueueView, WorkerTaskView, WorkerView, instant
 
 TAG = "workers"
-# After the same time without a heartbeat the engine reassigns a worker's tasks.
-STALE_MICROSECONDS = 15_000_000
 
 
 async def worker_views(state: ApiState) -> list[WorkerView]:
-    """Return all workers with their tasks."""
-    now = state.clock.now()
+    """Return all workers with their tasks. BrokerUnavailable."""
+    timeout_seconds = state.control.worker_timeout_seconds
     return [
         WorkerView(
             worker_id=worker.worker_id,
             queues=list(worker.queues),
             running=worker.held,
             seen_at=instant(worker.seen_at),
-            alive=now - worker.seen_at < STALE_MICROSECONDS,
+            alive=worker.silent_seconds < timeout_seconds,
             tasks=[worker_task_view(task) for task in worker.tasks],
         )
         for worker in await state.broker.workers()
@@ -52,6 +50,11 @@ def routes(state: ApiState) -> list[Route]:
         reject_query(request)
         return json_response(Page(await worker_views(state)))
 
+    async def deregister(request: Request) -> Response:
+        reject_query(request)
+        await state.broker.deregister(path_text(request, "worker_id", WORKER_ID))
+        return Response(status_code=204)
+
     async def list_queues(request: Request) -> Response:
         reject_query(request)
         queues = await state.broker.queues()
@@ -65,6 +68,10 @@ def routes(state: ApiState) -> list[Route]:
         route("GET", "/api/v1/workers", list_workers, Operation(
             policy=Policy.READ, tag=TAG, summary="List workers and their tasks",
             responses={200: Page[WorkerView]}, errors=(422,), response_example=_WORKERS,
+        )),
+        route("DELETE", "/api/v1/workers/{worker_id}", deregister, Operation(
+            policy=Policy.OPERATE, tag=TAG, summary="Remove a worker that stops; it stays listed while it holds tasks",
+            responses={204: None}, errors=(422,),
         )),
         route("GET", "/api/v1/queues", list_queues, Operation(
             policy=Policy.READ, tag=TAG, summary="List queues with waiting or running tasks",

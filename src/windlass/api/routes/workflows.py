@@ -31,6 +31,7 @@ from windlass.api.versions import check_alias
 from windlass.core.errors import DefinitionInvalid, NotFound, Problem
 from windlass.ports.store.workflows import LATEST, AliasTarget, StoredWorkflow, WorkflowFilter
 from windlass.spec import Definition, definition_json, definition_text, digest, read_definition
+from windlass.views.deployment_warnings import deployment_warnings
 from windlass.views.jobs import recent_job_view, warning_view, workflow_view
 from windlass.views.pagination import decode_cursor, encode_cursor, paginate
 from windlass.wire import AliasRequest, Page, RecentJobView, ValidationView, WorkflowView
@@ -73,9 +74,9 @@ class WorkflowRoutes:
         definition, warnings = await self._read(request)
         encoded = definition_json(definition)
         now = self._state.clock.now()
-        stored = await self._state.store.workflows.put(
-            definition.workflow_id, encoded, digest(encoded), now
-        )
+        workflows = self._state.store.workflows
+        warnings += await deployment_warnings(definition, workflows, self._state.control.plan, now)
+        stored = await workflows.put(definition.workflow_id, encoded, digest(encoded), now)
         view = workflow_view(stored, await self._aliases(stored), warnings)
         return json_response(view, 201 if stored.is_new else 200)
 
@@ -90,6 +91,12 @@ class WorkflowRoutes:
             return json_response(
                 ValidationView(valid=False, workflow_id=None, errors=errors, warnings=warnings)
             )
+        found += await deployment_warnings(
+            definition,
+            self._state.store.workflows,
+            self._state.control.plan,
+            self._state.clock.now(),
+        )
         warnings = [warning_view(problem) for problem in found]
         return json_response(
             ValidationView(valid=True, workflow_id=definition.workflow_id, warnings=warnings)

@@ -133,7 +133,6 @@ class PostgresBroker:
             count += reclaimed
             # Each round ends the leases it finds, so the loop ends.
             if reclaimed < BATCH_MAX:
-                await self._pool.fetch("forget_workers", timeout_seconds)
                 return count
 
     async def _reclaim_batch(self, timeout_seconds: float) -> int:
@@ -158,6 +157,12 @@ class PostgresBroker:
         self._notifications.notify_queues(row["queue"] for row in rows)
         self._notifications.notify_shards(messages)
         return len(rows)
+
+    async def forget_workers(self, silent_seconds: float) -> None:
+        await self._pool.fetch("forget_workers", silent_seconds)
+
+    async def deregister(self, worker_id: str) -> None:
+        await self._pool.fetch("deregister", worker_id)
 
     async def cancel(self, task_ids: Sequence[str]) -> None:
         for part in slices(task_ids, LOOKUP_MAX):
@@ -189,11 +194,16 @@ class PostgresBroker:
         ):
             held.setdefault(holder, []).append(HeldTask(claimed_at, task_id))
         workers: list[WorkerInfo] = []
-        for worker_id, queues, seen_at, count in await self._pool.fetch(
-            "workers", WORKERS_SHOWN_MAX
-        ):
-            tasks = sorted(held.get(worker_id, ()))
-            workers.append(WorkerInfo(worker_id, tuple(queues), count, seen_at, tasks))
+        for row in await self._pool.fetch("workers", WORKERS_SHOWN_MAX):
+            info = WorkerInfo(
+                worker_id=row["worker_id"],
+                queues=tuple(row["queues"]),
+                held=row["held"],
+                seen_at=row["seen_at"],
+                silent_seconds=row["silent_seconds"],
+                tasks=sorted(held.get(row["worker_id"], ())),
+            )
+            workers.append(info)
         return workers
 
     async def queues(self) -> Sequence[QueueInfo]:

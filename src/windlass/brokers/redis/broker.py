@@ -135,6 +135,13 @@ class RedisBroker:
             if cursor == b"0":
                 return count
 
+    async def forget_workers(self, silent_seconds: float) -> None:
+        silent_microseconds = round(silent_seconds * MICROSECONDS)
+        await self._connection.run("forget_workers", [silent_microseconds, BATCH_MAX])
+
+    async def deregister(self, worker_id: str) -> None:
+        await self._connection.run("deregister", [worker_id])
+
     async def cancel(self, task_ids: Sequence[str]) -> None:
         for part in slices(task_ids, LOOKUP_MAX):
             await self._connection.run("cancel", part)
@@ -226,7 +233,12 @@ def _claims(answer: Sequence[Any]) -> list[TaskClaim]:
 
 
 def _worker_info(
-    worker_id: bytes, seen_at: bytes, queues: bytes, held: int, *tasks: bytes
+    worker_id: bytes,
+    seen_at: bytes,
+    silent_microseconds: int,
+    queues: bytes,
+    held: int,
+    *tasks: bytes,
 ) -> WorkerInfo:
     held_tasks = [
         HeldTask(int(claimed_at), task_id.decode())
@@ -237,6 +249,7 @@ def _worker_info(
         queues=msgspec.json.decode(queues or b"[]", type=tuple[str, ...]),
         held=held,
         seen_at=int(seen_at),
+        silent_seconds=silent_microseconds / MICROSECONDS,
         tasks=sorted(held_tasks),
     )
 

@@ -9,6 +9,7 @@ from windlass.cli.exit_codes import COMPLETED, INVALID
 from windlass.cli.options import AS_JSON
 from windlass.cli.output.console import print_json
 from windlass.settings_loader import EffectiveSetting, mask_secrets, read_settings
+from windlass.settings_rules import contradictions
 
 
 @click.command()
@@ -27,9 +28,10 @@ def command(as_json: bool) -> int:
         print_json({one.key: {"value": values[one.key], "origin": one.origin} for one in settings})
     else:
         _print_table(settings, values)
-    for problem in loaded.problems:
+    problems = (*loaded.problems, *contradictions(loaded.settings))
+    for problem in problems:
         click.echo(f"error: {problem}", err=True)
-    return INVALID if loaded.problems else COMPLETED
+    return INVALID if problems else COMPLETED
 
 
 def _print_table(settings: Sequence[EffectiveSetting], values: Mapping[str, object]) -> None:

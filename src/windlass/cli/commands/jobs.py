@@ -15,7 +15,16 @@ from windlass.cli.job_sources import (
     ServerJobs,
     read_jobs,
 )
-from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WAIT, WORKFLOW_FILTER
+from windlass.cli.options import (
+    AS_JSON,
+    CURSOR,
+    DATABASE,
+    EVENTS_AFTER,
+    EVENTS_LIMIT,
+    SERVER,
+    WAIT,
+    WORKFLOW_FILTER,
+)
 from windlass.cli.output.console import console, print_json, print_json_line
 from windlass.cli.output.job_tables import (
     print_events,
@@ -34,7 +43,6 @@ from windlass.wire import EventView, IterationView, JobView, LogView, Page
 Item = TypeVar("Item")
 
 JOBS_MAX = 1_000
-EVENTS_MAX = 100_000
 LOG_LINES_MAX = 1_000_000
 ITERATIONS_MAX = 1_000_000
 
@@ -59,6 +67,9 @@ def command() -> None:
     help="Only jobs with this status.",
 )
 @WORKFLOW_FILTER
+@click.option(
+    "--parent", "parent_job_id", metavar="JOB", help="Only jobs that this job's run started."
+)
 @CURSOR
 def list_jobs(
     server: str | None,
@@ -138,10 +149,8 @@ def list_iterations(
 @SERVER
 @DATABASE
 @AS_JSON
-@click.option("--limit", type=click.IntRange(1, EVENTS_MAX), default=1_000, show_default=True)
-@click.option(
-    "--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one."
-)
+@EVENTS_LIMIT
+@EVENTS_AFTER
 def list_events(
     job_id: str | None,
     server: str | None,
@@ -254,11 +263,15 @@ def retry_job(
 @SERVER
 @AS_JSON
 @WAIT
-def rerun_job(job_id: str, server: str | None, as_json: bool, wait: bool) -> int:
-    """Start a new job of the same version with the same input."""
+@click.option("--version", metavar="VERSION", help="Another version: a number or an alias.")
+def rerun_job(
+    job_id: str, server: str | None, as_json: bool, wait: bool, version: str | None
+) -> int:
+    """Start a new job with the same input, of the same version or of another one."""
+    number = int(version) if version is not None and version.isdigit() else version
 
     async def rerun(client: Client) -> int:
-        new = await client.jobs.rerun(job_id)
+        new = await client.jobs.rerun(job_id, version=number)
         if wait:
             return await follow_job(client, new.job_id, as_json=as_json)
         if as_json:

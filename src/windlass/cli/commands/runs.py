@@ -2,10 +2,18 @@
 
 import click
 
-from windlass.cli.options import AS_JSON, CURSOR, DATABASE, SERVER, WORKFLOW_FILTER
+from windlass.cli.options import (
+    AS_JSON,
+    CURSOR,
+    DATABASE,
+    EVENTS_AFTER,
+    EVENTS_LIMIT,
+    SERVER,
+    WORKFLOW_FILTER,
+)
 from windlass.cli.output.console import show
-from windlass.cli.output.run_tables import print_run, print_runs
-from windlass.cli.run_sources import RunSelection, read_runs
+from windlass.cli.output.run_tables import print_run, print_run_events, print_runs
+from windlass.cli.run_sources import RunSelection, read_events, read_runs
 from windlass.cli.server_address import call_server
 from windlass.core.runs.states import RunState
 
@@ -16,7 +24,7 @@ LIST_MAX = 1_000
 def command() -> None:
     """List, show and cancel runs: the lifecycles around jobs that have a schedule or constraints.
 
-    With --server or WINDLASS_SERVER these commands use a server. Without, list and show read the database.
+    With --server or WINDLASS_SERVER these commands use a server. Without, list, show and events read the database.
     """
 
 
@@ -56,6 +64,23 @@ def show_run(run_id: str, server: str | None, database: str | None, as_json: boo
     """Show a run with its states, violations and metrics."""
     run = read_runs(server, database, lambda source: source.run(run_id))
     return show(run, as_json, print_run)
+
+
+@command.command("events")
+@click.argument("run_id", metavar="RUN")
+@SERVER
+@DATABASE
+@AS_JSON
+@EVENTS_LIMIT
+@EVENTS_AFTER
+def list_run_events(
+    run_id: str, server: str | None, database: str | None, as_json: bool, limit: int, after: int
+) -> int:
+    """List the events of a run: its states, violations, actions and calls."""
+    page = read_events(
+        server, database, lambda source: source.run_events(run_id, after), limit=limit
+    )
+    return show(page, as_json, lambda page: print_run_events(page.items))
 
 
 @command.command("cancel")

@@ -10,27 +10,41 @@ from windlass.cli.options import (
     AS_JSON,
     CURSOR,
     DATABASE,
+    EVENTS_AFTER,
+    EVENTS_LIMIT,
     IDEMPOTENCY_KEY,
     INPUT_FILE,
     INPUT_PAIRS,
     SERVER,
 )
 from windlass.cli.output.console import print_json, show
-from windlass.cli.output.run_tables import print_next, print_schedule, print_schedules
+from windlass.cli.output.run_tables import (
+    print_next,
+    print_run_events,
+    print_schedule,
+    print_schedules,
+)
 from windlass.cli.output.text import plural
-from windlass.cli.run_sources import read_runs
+from windlass.cli.run_sources import read_events, read_runs
 from windlass.cli.server_address import call_server
 from windlass.core.errors import InputInvalid
 
 LIST_MAX = 1_000
 SLOTS_MAX = 1_000
+# Why a backfill leaves slots out.
+LEFT_OUT = {
+    "has_run": "with a run that ended",
+    "in_progress": "with a run in progress",
+    "scheduled": "left to the schedule",
+}
 
 
 @click.group()
 def command() -> None:
     """List, pause and trigger schedules.
 
-    With --server or WINDLASS_SERVER these commands use a server. Without, list, show and next read the database.
+    With --server or WINDLASS_SERVER these commands use a server. Without, list, show, next and events read the
+    database.
     """
 
 
@@ -74,6 +88,28 @@ def show_next(
     """Show the next slots, in the schedule's time zone and in UTC."""
     times = read_runs(server, database, lambda source: source.next(workflow_id, count))
     return show(times, as_json, print_next)
+
+
+@command.command("events")
+@click.argument("workflow_id", metavar="WORKFLOW")
+@SERVER
+@DATABASE
+@AS_JSON
+@EVENTS_LIMIT
+@EVENTS_AFTER
+def list_schedule_events(
+    workflow_id: str,
+    server: str | None,
+    database: str | None,
+    as_json: bool,
+    limit: int,
+    after: int,
+) -> int:
+    """List the events of a schedule, with the slots that it missed."""
+    page = read_events(
+        server, database, lambda source: source.schedule_events(workflow_id, after), limit=limit
+    )
+    return show(page, as_json, lambda page: print_run_events(page.items))
 
 
 @command.command("pause")
@@ -150,18 +186,21 @@ def trigger(
 @SERVER
 @AS_JSON
 def backfill(workflow_id: str, since: str, until: str, server: str | None, as_json: bool) -> int:
-    """Run the past slots of a range that have no run yet."""
+    """Run the past slots of a range that have no run, or whose run was skipped or cancelled."""
     backfill = call_server(
         server, lambda client: client.schedules.backfill(workflow_id, since, until)
     )
     if as_json:
         print_json(backfill)
         return 0
-    if not backfill.slots:
-        click.echo(f"no slots of {workflow_id} from {since} to {until}")
-        return 0
-    first, last = backfill.slots[0][:19], backfill.slots[-1][:19]
-    click.echo(
-        f"{plural(len(backfill.slots), 'slot')} from {first}Z to {last}Z; a run starts for each without one"
-    )
+    if backfill.slots:
+        first, last = backfill.slots[0][:19], backfill.slots[-1][:19]
+        click.echo(f"started {plural(len(backfill.slots), 'run')}, from {first}Z to {last}Z")
+    else:
+        click.echo(f"started no runs of {workflow_id} from {since} to {until}")
+    if backfill.left_out:
+        reasons = ", ".join(
+            f"{count} {LEFT_OUT.get(name, name)}" for name, count in backfill.left_out.items()
+        )
+        click.echo(f"left out {plural(sum(backfill.left_out.values()), 'slot')}: {reasons}")
     return 0

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from windlass import wire
-from windlass.cli.output.text import one_line
+from windlass.cli.output.text import one_line, plural
 from windlass.cli.output.times import format_seconds, to_microseconds
 from windlass.core.events import Event
 
@@ -35,6 +35,9 @@ class EventData(Struct):
     # Nodes that call their handler several times.
     calls: int | None = None
     total_attempts: int | None = None
+    is_exhausted: bool = False
+    # Failures that a completed job tolerated.
+    failures: int = 0
 
 
 class LoopCounts(Struct):
@@ -131,7 +134,8 @@ def format_reason(data: EventData) -> str:
 def format_loop_event(data: EventData) -> str:
     """Return what an event says about a loop or about the calls of a node, as one line."""
     if data.total_attempts is not None:
-        return f"{data.total_attempts:,} calls"
+        left = ", more pages left" if data.is_exhausted else ""
+        return f"{data.total_attempts:,} calls{left}"
     if data.calls is not None:
         return f"after call {data.calls:,}"
     if data.total_iterations is None:
@@ -151,6 +155,13 @@ def format_loop_event(data: EventData) -> str:
     if data.concurrency is not None:
         parts.append(f"{data.concurrency:,} at once")
     return ", ".join(parts)
+
+
+def format_failures(failures: int) -> str:
+    """Return the number of failures that a job tolerated; nothing without any."""
+    if not failures:
+        return ""
+    return plural(failures, "failure")
 
 
 def format_counts(counts: LoopCounts) -> str:

@@ -12,13 +12,14 @@ from windlass.cli.output.event_data import (
     LoopCounts,
     decode_data,
     format_counts,
+    format_failures,
     format_loop_event,
     format_raw_error,
     format_reason,
     from_wire,
     is_null,
 )
-from windlass.cli.output.results import format_result
+from windlass.cli.output.results import format_result, format_warnings
 from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_duration, local_clock_time, local_time
@@ -48,7 +49,7 @@ def _job_row(job: JobView) -> Cells:
     return (
         job.job_id,
         f"{job.workflow_id} v{job.version}",
-        _status(job.status),
+        job_status(job.status, job.failures),
         local_time(job.created_at),
         format_duration(job.started_at, job.completed_at),
     )
@@ -71,13 +72,15 @@ def print_job(job: JobView) -> None:
     click.echo(f"result: {format_result(job, is_terminal=out.is_terminal)}")
     if not is_null(job.error):
         click.echo(f"error: {format_raw_error(job.error)}")
+    for line in format_warnings(job):
+        click.echo(f"warning: {line}")
 
 
 def _job_heading(job: JobView) -> Text:
     return Text.assemble(
         (job.workflow_id, "bold"),
         f" version {job.version}  job {job.job_id}  ",
-        _status(job.status),
+        job_status(job.status, job.failures),
     )
 
 
@@ -100,7 +103,7 @@ def _node_table(nodes: Sequence[NodeView]) -> Table:
             node.node_id,
             _status(node.status),
             str(node.attempt or ""),
-            format_duration(node.started_at, node.completed_at),
+            _duration(node),
             Text(format_raw_error(node.error)),
         ]
         if has_loops:
@@ -126,9 +129,17 @@ def _iteration_row(iteration: IterationView) -> Cells:
         str(iteration.index),
         _status(iteration.status),
         str(iteration.attempt or ""),
-        format_duration(iteration.started_at, iteration.completed_at),
+        _duration(iteration),
         _outcome(iteration),
     )
+
+
+def _duration(unit: NodeView | IterationView) -> str:
+    """Return the time over all attempts, and that of the last one if there were several."""
+    total = format_duration(unit.started_at, unit.completed_at)
+    if not total or unit.attempt_started_at in (None, unit.started_at):
+        return total
+    return f"{total}, last {format_duration(unit.attempt_started_at, unit.completed_at)}"
 
 
 def _outcome(iteration: IterationView) -> Text:
@@ -155,7 +166,7 @@ def _event_row(event: EventView) -> Cells:
         event.event_type,
         _node_name(event.node_id or "", event.index),
         str(data.attempt_number or ""),
-        Text(format_reason(data) or format_loop_event(data)),
+        Text(format_reason(data) or format_loop_event(data) or format_failures(data.failures)),
     )
 
 
@@ -182,7 +193,7 @@ def print_workers(workers: Sequence[WorkerView]) -> None:
 
 
 def _worker_row(worker: WorkerView) -> Cells:
-    status = Text("lost", "red")
+    status = Text("stale", "red")
     if worker.alive:
         status = Text("healthy", "green")
     return (
@@ -212,6 +223,14 @@ def _node_name(node_id: str, index: int | None) -> str:
 
 def _status(status: str) -> Text:
     return Text(status, STATUS_STYLES[status])
+
+
+def job_status(status: str, failures: int) -> Text:
+    """Return the status of a job, and how many failures it tolerated."""
+    text = _status(status)
+    if failures and status == "completed":
+        text.append(f", {format_failures(failures)}", STATUS_STYLES["failed"])
+    return text
 
 
 def _loop(loop: LoopView | None) -> str:

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli.output.event_data import format_counts
+from windlass.cli.output.event_data import format_counts, format_failures
 from windlass.cli.output.progress import JobProgress, NodeProgress
 from windlass.cli.output.styles import STATUS_STYLES, STATUS_SYMBOLS
 from windlass.cli.output.times import format_seconds
@@ -68,6 +68,8 @@ class LiveDisplay:
         header.append(f"  job {progress.job_id}", "dim")
         header.append(f"  {progress.finished:,} of {progress.total:,} nodes", "dim")
         header.append(f"  {format_seconds(progress.seconds(now))}", "dim")
+        if progress.failures:
+            header.append(f"  {format_failures(progress.failures)}", STATUS_STYLES["failed"])
         return header
 
     def _node_table(self, now: int) -> Table:

@@ -4,7 +4,12 @@ from datetime import datetime
 
 import click
 
-from windlass.cli.output.event_data import decode_data, format_counts, format_reason
+from windlass.cli.output.event_data import (
+    decode_data,
+    format_counts,
+    format_failures,
+    format_reason,
+)
 from windlass.cli.output.progress import JobProgress, NodeProgress
 from windlass.cli.output.text import list_names, plural
 from windlass.cli.output.times import format_seconds
@@ -68,10 +73,11 @@ class PlainDisplay:
         elif event.type == JOB_RETRIED:
             self._print(event.at, "job retried")
         elif progress.ended_at is not None:
-            self._print(
-                event.at,
-                f"job {progress.status} after {format_seconds(progress.seconds(event.at))}",
-            )
+            outcome = progress.status
+            if progress.failures:
+                outcome += f" with {format_failures(progress.failures)}"
+            seconds = format_seconds(progress.seconds(event.at))
+            self._print(event.at, f"job {outcome} after {seconds}")
 
     def _show_node(self, event: Event, node_id: str) -> None:
         if self.progress.total > NODES_LISTED_MAX and not self._is_listed(event):

@@ -54,6 +54,8 @@ class JobProgress:
         self.status = "pending"
         self.started_at: int | None = None
         self.ended_at: int | None = None
+        # Failures that a completed job tolerated.
+        self.failures = 0
         self.nodes = {node.id: NodeProgress() for node in tasks}
         self.handlers = {node.id: node.handler for node in tasks}
         self.counts = Counter(pending=len(tasks))
@@ -95,6 +97,7 @@ class JobProgress:
             self.started_at = event.at
         self.status = JOB_STATUS.get(event.type, self.status)
         self.ended_at = event.at if self.status in FINAL_LABELS else None
+        self.failures = decode_data(event).failures
 
     def _apply_to_node(self, event: Event, node_id: str, node: NodeProgress) -> None:
         status = NODE_STATUS[event.type]

@@ -4,10 +4,11 @@ import sys
 
 import click
 import msgspec
+from msgspec import Struct
 
 from windlass import wire
 from windlass.cli.exit_codes import COMPLETED, FAILED
-from windlass.cli.output.event_data import format_raw_error, is_null
+from windlass.cli.output.event_data import format_failures, format_raw_error, is_null
 from windlass.cli.output.times import duration_seconds
 
 # What a terminal displays of a result; the database has all of it.
@@ -30,9 +31,47 @@ def print_result(job: wire.JobView, *, as_json: bool) -> int:
         click.echo(format_result(job, is_terminal=sys.stdout.isatty()))
         if not is_null(job.error):
             click.echo(f"{job.status}: {format_raw_error(job.error)}", err=True)
+        for line in format_warnings(job):
+            click.echo(line, err=True)
     if job.status == "completed":
         return COMPLETED
     return FAILED
+
+
+def format_warnings(job: wire.JobView) -> list[str]:
+    """Return what a completed job left undone, one line each: failures that it tolerated, and pages it did not read."""
+    lines: list[str] = []
+    if job.failures and job.status == "completed":
+        lines.append(
+            f"completed with {format_failures(job.failures)}; run them again: windlass jobs retry {job.job_id}"
+        )
+    for node in job.nodes or []:
+        pages = exhausted_pages(node.meta)
+        if pages is not None:
+            lines.append(
+                f"node {node.node_id}: more pages than max_attempts: {pages}; raise retry.on_success.max_attempts"
+            )
+    return lines
+
+
+class _RetryMeta(Struct):
+    pages: int = 0
+    is_exhausted: bool = False
+
+
+class _NodeMeta(Struct):
+    retry: _RetryMeta | None = None
+
+
+def exhausted_pages(meta: msgspec.Raw) -> int | None:
+    """Return the number of pages that a node read, if there were more; None otherwise."""
+    try:
+        decoded = msgspec.json.decode(meta, type=_NodeMeta | None)
+    except msgspec.ValidationError:
+        return None
+    if decoded is None or decoded.retry is None or not decoded.retry.is_exhausted:
+        return None
+    return decoded.retry.pages
 
 
 def result_document(job: wire.JobView) -> dict[str, object]:
@@ -40,6 +79,7 @@ def result_document(job: wire.JobView) -> dict[str, object]:
     return {
         "job_id": job.job_id,
         "status": job.status,
+        "failures": job.failures,
         "result_data": job.result_data,
         "error": job.error,
         "nodes": {node.node_id: _node_document(node) for node in job.nodes or []},
@@ -52,6 +92,7 @@ def unfinished_document(job_id: str) -> dict[str, object]:
     return {
         "job_id": job_id,
         "status": "running",
+        "failures": 0,
         "result_data": None,
         "error": None,
         "nodes": {},
@@ -68,4 +109,9 @@ def _node_document(node: wire.NodeView) -> dict[str, object]:
     duration = duration_seconds(node.started_at, node.completed_at)
     if duration is not None:
         document["duration_seconds"] = duration
+        last = duration_seconds(node.attempt_started_at, node.completed_at)
+        document["last_attempt_seconds"] = last
+    pages = exhausted_pages(node.meta)
+    if pages is not None:
+        document["is_exhausted"] = True
     return document

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import cast
 
 from rich.table import Table
 from rich.text import Text
@@ -10,7 +11,7 @@ from windlass.cli.output.console import Cells, console, new_table, print_rows
 from windlass.cli.output.styles import RUN_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds, local_clock_time, local_time
-from windlass.wire import DeliveryView, NextSlotsView, RunView, ScheduleView
+from windlass.wire import DeliveryView, NextSlotsView, RunEventView, RunView, ScheduleView
 
 ERROR_CHARS_MAX = 120
 
@@ -93,6 +94,8 @@ def print_run(run: RunView) -> None:
     out.print(transitions)
     if run.violations:
         out.print(_violations(run))
+    if run.actions:
+        out.print(_actions(run))
     metrics = _metrics(run)
     if metrics.row_count:
         out.print(metrics)
@@ -104,6 +107,39 @@ def _violations(run: RunView) -> Table:
         message = Text(one_line(violation.message, ERROR_CHARS_MAX))
         table.add_row(local_clock_time(violation.at), violation.constraint, message)
     return table
+
+
+def _actions(run: RunView) -> Table:
+    table = new_table("time", "action", "started job", "error", wrapped={"error"})
+    for one in run.actions:
+        name = f"{one.on}: {one.action}"
+        error = Text(one_line(one.error or "", ERROR_CHARS_MAX))
+        table.add_row(local_clock_time(one.at), name, one.job_id or "", error)
+    return table
+
+
+def print_run_events(events: Sequence[RunEventView]) -> None:
+    """Print one line per event of a run or a schedule."""
+    columns = ("seq", "time", "event", "details")
+    print_rows(
+        events, _run_event_row, columns=columns, wrapped={"details"}, empty="no events found"
+    )
+
+
+def _run_event_row(event: RunEventView) -> Cells:
+    details = ", ".join(f"{name}: {_format_detail(value)}" for name, value in event.data.items())
+    return (
+        str(event.seq),
+        local_time(event.timestamp),
+        event.event_type,
+        Text(one_line(details, len(details))),
+    )
+
+
+def _format_detail(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(str(one)[:19] for one in cast("list[object]", value))
+    return "" if value is None else str(value)
 
 
 def _metrics(run: RunView) -> Table:

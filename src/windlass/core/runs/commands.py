@@ -17,6 +17,8 @@ class MakeJob(Struct, frozen=True):
     version: int
     input: dict[str, Any]
     scheduled_at: int
+    origin: str
+    depth: int
 
 
 class AdmitJob(Struct, frozen=True):
@@ -47,13 +49,15 @@ class MakeCall(Struct, frozen=True):
     workflow_id: WorkflowId
     job_id: JobId
     hook: Hook
+    # The job of the run, if it has one.
+    parent_job_id: JobId | None
     # The type and the data of the event that is sent.
     type: str
     data: dict[str, Any]
 
 
 class TriggerJob(Struct, frozen=True):
-    """Create a job of another workflow for an action."""
+    """Create a job of another workflow for an action. Templates in the input read the run and its job."""
 
     run_id: RunId
     job_id: JobId
@@ -61,6 +65,11 @@ class TriggerJob(Struct, frozen=True):
     workflow_id: WorkflowId
     version: int | str | None
     input: dict[str, Any]
+    # The job of the run, if it has one.
+    parent_job_id: JobId | None
+    depth: int
+    # What templates can read of the run.
+    run: dict[str, Any]
 
 
 Command = MakeJob | AdmitJob | RetryJob | CancelJob | MakeCall | TriggerJob

@@ -3,11 +3,13 @@
 A message that is outdated, or delivered again, changes nothing and is not an error.
 """
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 from windlass.core.changes import Changes
-from windlass.core.ids import RunId, job_run_id, retry_run_id
-from windlass.core.runs import actions, lifecycle, scheduling
+from windlass.core.ids import JobId, job_run_id, retry_run_id
+from windlass.core.runs import admission, closing, execution, scheduling
 from windlass.core.runs.commands import AdmitJob, Command
 from windlass.core.runs.messages import (
     ContainerEnded,
@@ -24,9 +26,9 @@ from windlass.core.runs.messages import (
     RunWait,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import NO_RULES, R, Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, OF_SLOTS, RETRY, R, Run, RunRegistry
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
-from windlass.core.runs.rules import ActionEvent, RunRules
+from windlass.core.runs.rules import POST_RUN_HOOK, PRE_RUN_HOOK, ActionEvent, RunRules
 from windlass.core.runs.turn import RunTurn
 
 
@@ -35,8 +37,8 @@ class ScheduleContext(Struct, frozen=True):
 
     schedule: ScheduleRow | None = None
     rules: RunRules = NO_RULES
-    # Of the runs that a backfill may create, those that exist.
-    existing: frozenset[RunId] = frozenset()
+    # Of a backfill: the newest run of each slot that has one.
+    newest: Mapping[int, RunRow] = {}
 
 
 NO_CONTEXT = ScheduleContext()
@@ -65,8 +67,16 @@ def decide(
             _apply_to_run(turn, registry.by_job.get(message.job_id), message)
         case RunDue() | JobRefused() | JobTriggered() | RunLost():
             _apply_to_run(turn, registry.find(message.run_id), message)
+    _wake_others(turn)
     turn.close()
     return turn.commands
+
+
+def _wake_others(turn: RunTurn) -> None:
+    """Let waiting runs start where room became free, until nothing more follows from it."""
+    while turn.freed:
+        workflow_id, _ = turn.freed.popitem()
+        admission.wake_waiting(turn, turn.registry.workflow(workflow_id))
 
 
 def _apply_to_run(turn: RunTurn, run: Run | None, message: _AboutRun) -> None:
@@ -79,7 +89,7 @@ def _apply_to_run(turn: RunTurn, run: Run | None, message: _AboutRun) -> None:
         case JobStarted():
             _start(turn, run, message)
         case ContainerEnded():
-            lifecycle.note_container(turn, run, message.container)
+            execution.note_container(turn, run, message.container)
         case JobFinished():
             _end_job(turn, run, message)
         case JobRefused():
@@ -94,10 +104,14 @@ def _apply_to_run(turn: RunTurn, run: Run | None, message: _AboutRun) -> None:
 
 
 def _wake(turn: RunTurn, run: Run, kind: RunWait) -> None:
-    if kind is RunWait.SLOW:
-        lifecycle.report_slow(turn, run)
+    if kind is RunWait.RECHECK:
+        admission.recheck(turn, run)
+    elif kind is RunWait.START_LIMIT:
+        execution.exceed_start_limit(turn, run)
+    elif kind is RunWait.SLOW:
+        execution.report_slow(turn, run)
     elif kind is RunWait.LIMIT:
-        lifecycle.exceed_limit(turn, run)
+        execution.exceed_limit(turn, run)
     elif run.detail.due_kind is kind and run.detail.due_at is not None:
         if turn.now < run.detail.due_at:
             # The timer was never stored, or the clock was set back: the recorded instant counts.
@@ -110,15 +124,12 @@ def _end_wait(turn: RunTurn, run: Run, kind: RunWait) -> None:
     if run.is_planned:
         scheduling.fire(turn, run)
     elif kind in (RunWait.START, RunWait.RETRY):
-        lifecycle.begin(turn, run)
+        admission.begin(turn, run)
     elif kind is RunWait.CHECK:
         turn.clear_timer(run)
-        lifecycle.check_again(turn, run)
+        admission.check_again(turn, run)
     elif kind is RunWait.OTHERS:
-        seconds = actions.on_violation(turn, run).timeout_seconds
-        lifecycle.fail(
-            turn, run, f"timed out after waiting {seconds:g} s for the constraints to hold"
-        )
+        admission.exceed_wait(turn, run)
 
 
 # Jobs
@@ -140,7 +151,7 @@ def _admit(turn: RunTurn, message: JobArrived) -> None:
         turn.set_timer(run, run.scheduled_at, RunWait.START)
         turn.save(run)
     else:
-        lifecycle.begin(turn, run)
+        admission.begin(turn, run)
 
 
 def _new_run(turn: RunTurn, message: JobArrived) -> Run:
@@ -148,12 +159,14 @@ def _new_run(turn: RunTurn, message: JobArrived) -> Run:
     if message.request_id is None:
         run_id = job_run_id(message.workflow_id, message.job_id)
         created_at = message.created_at
-        scheduled_at = message.created_at if message.scheduled_at is None else message.scheduled_at
-        detail = RunDetail(origin="submit")
+        # The job of a slot belongs to a run that has ended.
+        origin = "submit" if message.origin in OF_SLOTS else message.origin
+        detail = RunDetail(origin=origin, depth=message.depth)
     else:
         run_id = retry_run_id(message.workflow_id, message.request_id)
-        created_at = scheduled_at = turn.now
-        detail = RunDetail(origin="retry", from_node=message.from_node)
+        created_at = turn.now
+        detail = RunDetail(origin=RETRY, from_node=message.from_node, depth=message.depth)
+    scheduled_at = created_at if message.scheduled_at is None else message.scheduled_at
     row = RunRow(
         run_id=run_id,
         workflow_id=message.workflow_id,
@@ -169,31 +182,56 @@ def _new_run(turn: RunTurn, message: JobArrived) -> Run:
         attempt=0,
         detail=detail,
     )
-    return Run(row, is_stored=False)
+    run = Run(row, is_stored=False)
+    run.detail.max_retries = turn.registry.rules_of(run).retry.max_retries
+    return run
 
 
 def _start(turn: RunTurn, run: Run, message: JobStarted) -> None:
     if run.state is R.CONTAINER_CREATING and run.job_id == message.job_id:
         turn.registry.creating.pop(message.job_id, None)
-        lifecycle.start(turn, run)
+        execution.start(turn, run, message.started_at)
 
 
 def _end_job(turn: RunTurn, run: Run, message: JobFinished) -> None:
     if message.job_id in run.detail.calls:
-        lifecycle.end_call(turn, run, message)
+        _end_call(turn, run, message)
     elif message.job_id == run.job_id:
-        lifecycle.end_job(turn, run, message)
+        execution.end_job(turn, run, message)
+
+
+def _end_call(turn: RunTurn, run: Run, message: JobFinished) -> None:
+    """Continue a run after a call that was made for it."""
+    purpose = run.detail.calls.pop(message.job_id)
+    turn.save(run)
+    turn.registry.by_job.pop(message.job_id, None)
+    if purpose == PRE_RUN_HOOK:
+        admission.end_hook(turn, run, message)
+    elif purpose == POST_RUN_HOOK:
+        closing.end_post_run_hook(turn, run, message.failure)
+    else:
+        _end_action(turn, run, ActionEvent(purpose), message.failure, message.job_id)
+
+
+def _end_action(
+    turn: RunTurn, run: Run, event: ActionEvent, error: str | None, job_id: JobId | None
+) -> None:
+    if event is ActionEvent.CONSTRAINT_VIOLATION:
+        admission.end_action(turn, run, error, job_id)
+    else:
+        closing.end_action(turn, run, event, error, job_id)
 
 
 def _refuse_job(turn: RunTurn, run: Run, message: JobRefused) -> None:
     turn.registry.by_job.pop(run.job_id or "", None)
     run.job_id = None
-    lifecycle.fail(turn, run, message.error)
+    closing.fail(turn, run, message.error)
 
 
 def _end_trigger(turn: RunTurn, run: Run, message: JobTriggered) -> None:
     if run.detail.calls.pop(message.job_id, None) is not None:
-        lifecycle.end_action(turn, run, ActionEvent(message.purpose), message.error)
+        job_id = message.job_id if message.error is None else None
+        _end_action(turn, run, ActionEvent(message.purpose), message.error, job_id)
 
 
 # Requests, and lost engines
@@ -211,7 +249,7 @@ def _apply_request(turn: RunTurn, message: RunRequested, context: ScheduleContex
     if run.is_planned:
         scheduling.cancel_planned(turn, run, reason)
     else:
-        lifecycle.stop(turn, run, R.CANCELLED, reason)
+        closing.stop(turn, run, R.CANCELLED, reason)
 
 
 def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) -> None:
@@ -221,10 +259,19 @@ def _backfill(turn: RunTurn, message: RunRequested, context: ScheduleContext) ->
     if workflow.schedule is None:
         workflow.schedule = context.schedule
     span = scheduling.Span(message.since, message.until)
-    scheduling.backfill(turn, workflow, context.rules, span, existing=context.existing)
+    scheduling.backfill(
+        turn,
+        workflow,
+        context.rules,
+        span,
+        request_id=message.request_id,
+        newest=context.newest,
+    )
 
 
 def _orphan(turn: RunTurn, run: Run, message: RunLost) -> None:
-    if run.state is not R.PRE_RUN:
+    # The job of a terminating run has ended, and the calls of a closing run are jobs that continue.
+    is_decided = run.detail.is_closing or run.state is R.TERMINATING
+    if run.state is not R.PRE_RUN and not is_decided:
         reason = f"no engine served the run for {message.silent_seconds:.0f} s"
-        lifecycle.stop(turn, run, R.ORPHANED, reason)
+        closing.close(turn, run, R.ORPHANED, reason)

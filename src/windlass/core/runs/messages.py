@@ -18,7 +18,10 @@ class RunWait(StrEnum):
     # The end of other runs; the timer bounds the wait.
     OTHERS = "run_wait"
     RETRY = "run_retry"
-    # The bounds on its duration: expected, and allowed.
+    # The next check of what other runs do not change, while it waits.
+    RECHECK = "run_recheck"
+    # The bounds on its duration: until its first task starts, expected, and allowed.
+    START_LIMIT = "run_start_limit"
     SLOW = "run_slow"
     LIMIT = "run_limit"
 
@@ -78,12 +81,18 @@ class JobArrived(Struct, frozen=True):
     scheduled_at: int | None
     request_id: str | None = None
     from_node: str | None = None
+    # Actions `trigger_job` that led to the job, one after the other.
+    depth: int = 0
+    # Of the job: submit, trigger_job or rerun.
+    origin: str = "submit"
 
 
 class JobStarted(Struct, frozen=True):
     """The first task of a run's job has started."""
 
     job_id: JobId
+    # As the worker reported it, which may be a little later.
+    started_at: int
 
 
 class Container(Struct, frozen=True):

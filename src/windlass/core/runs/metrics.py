@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from windlass.core.instants import MICROSECONDS
-from windlass.core.runs.registry import R, Run
-from windlass.core.runs.rows import RunMetrics
-from windlass.core.runs.rules import RunRules
-from windlass.core.runs.states import RunState
+from windlass.core.runs.rows import RunMetrics, RunRow
+from windlass.core.runs.states import RUN_FINAL, RunState
+
+R = RunState
 
 # The metric to which the time in a state is added.
 PHASES: Mapping[RunState, str] = {
@@ -23,34 +23,44 @@ PHASES: Mapping[RunState, str] = {
 }
 
 
-def metrics_of(run: Run, rules: RunRules) -> RunMetrics:
-    """Return the metrics of a run so far."""
+def metrics_of(run: RunRow, now: int, shard_heartbeats: int) -> RunMetrics:
+    """Return the metrics of a run so far, by the time and the heartbeats of its shard until now."""
     detail = run.detail
+    heartbeats = 0
+    if detail.heartbeats_before is not None:
+        # A copied database counts anew.
+        heartbeats = max(0, shard_heartbeats - detail.heartbeats_before)
     reported = detail.metrics or RunMetrics()
+    is_final = run.state in RUN_FINAL
+    until = run.state_at if is_final else max(now, run.state_at)
     return RunMetrics(
-        **_phase_seconds(run),
-        total_seconds=max(0, run.state_at - run.created_at) / MICROSECONDS,
+        **_phase_seconds(run, until),
+        total_seconds=max(0, until - run.created_at) / MICROSECONDS,
         state_transitions=detail.transition_count,
         entered={one.state: one.at for one in detail.transitions},
         constraints_checked=detail.constraints_checked,
-        constraints_violated=len(detail.violations),
+        constraints_violated=detail.constraints_violated,
         actions_executed=detail.actions_executed,
         actions_failed=detail.actions_failed,
         retry_attempt=run.attempt,
-        max_retries=rules.retry.max_retries,
+        max_retries=detail.max_retries,
         api_calls=reported.api_calls,
         pod_start_seconds=reported.pod_start_seconds,
         exit_code=reported.exit_code,
-        heartbeats=detail.heartbeats,
-        final_state=run.state.value if run.is_final else None,
+        heartbeats=heartbeats,
+        final_state=run.state.value if is_final else None,
         success=run.state is R.COMPLETED and not detail.is_skipped,
         error=detail.reason,
     )
 
 
-def _phase_seconds(run: Run) -> dict[str, float]:
+def _phase_seconds(run: RunRow, until: int) -> dict[str, float]:
     phases: dict[str, float] = {}
-    for state, seconds in run.detail.durations.items():
+    durations = dict(run.detail.durations)
+    if run.state not in RUN_FINAL:
+        seconds = max(0, until - run.state_at) / MICROSECONDS
+        durations[run.state] = durations.get(run.state, 0.0) + seconds
+    for state, seconds in durations.items():
         phase = PHASES[RunState(state)]
         phases[phase] = round(phases.get(phase, 0.0) + seconds, 6)
     return phases

@@ -9,7 +9,7 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import RunTimer
 from windlass.core.runs.messages import RunWait
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
-from windlass.core.runs.rules import RunRules
+from windlass.core.runs.rules import PRE_RUN_HOOK, RunRules
 from windlass.core.runs.states import RUN_FINAL, RunState
 
 # Ended runs that are remembered, because their rows may not be committed yet.
@@ -18,7 +18,11 @@ FINISHED_MAX = 10_000
 R = RunState
 # Runs in these states count against the limit of concurrent runs; so do runs between their attempts.
 BUSY = frozenset({R.CONTAINER_CREATING, R.RUNNING, R.TERMINATING, R.RETRYING})
+# The origins of runs that belong to a slot.
+OF_SLOTS = frozenset({"schedule", "backfill"})
+RETRY = "retry"
 NO_RULES = RunRules()
+BOUNDS = (RunWait.START_LIMIT, RunWait.SLOW, RunWait.LIMIT)
 
 
 class Run:
@@ -66,6 +70,11 @@ class Run:
             succeeded=self.succeeded,
         )
 
+    def add_reason(self, reason: str) -> None:
+        """Record why it fails; an earlier reason stays first."""
+        known = self.detail.reason
+        self.detail.reason = reason if known is None else f"{known}; {reason}"
+
     def timer(self, due_at: int, kind: RunWait) -> RunTimer:
         """Return a timer of the run."""
         return RunTimer(due_at, self.workflow_id, self.id, kind)
@@ -81,6 +90,21 @@ class Run:
         return self.state in BUSY or (self.attempt > 0 and not self.is_final)
 
     @property
+    def is_asking(self) -> bool:
+        """Whether the hook before it is being asked. It keeps its room until the answer."""
+        return PRE_RUN_HOOK in self.detail.calls.values()
+
+    @property
+    def holds_room(self) -> bool:
+        """Whether other runs have to wait for its room."""
+        return self.is_busy or self.is_asking
+
+    @property
+    def has_submitted_job(self) -> bool:
+        """Whether its job was submitted, and waits to be admitted."""
+        return self.detail.origin not in OF_SLOTS and self.detail.origin != RETRY
+
+    @property
     def is_planned(self) -> bool:
         """Whether it is the next run of its schedule, which has no events yet."""
         return self.state is R.PRE_RUN and self.detail.origin == "schedule"
@@ -91,9 +115,14 @@ class Run:
         return self.state is R.ACTION_RUNNING and self.detail.due_kind is RunWait.OTHERS
 
     @property
+    def is_queued_for_room(self) -> bool:
+        """Whether it is queued only until there is room, however long that takes."""
+        return self.is_waiting and self.detail.due_at is None
+
+    @property
     def queue_position(self) -> tuple[int, int, RunId]:
-        """The sort key of its place in that queue."""
-        return (self.state_at, self.scheduled_at, self.id)
+        """The sort key of its place in that queue: the order of the slots."""
+        return (self.scheduled_at, self.created_at, self.id)
 
     @property
     def job_ids(self) -> list[JobId]:
@@ -109,6 +138,7 @@ def _copied(detail: RunDetail) -> RunDetail:
         detail,
         transitions=list(detail.transitions),
         violations=list(detail.violations),
+        actions=list(detail.actions),
         calls=dict(detail.calls),
         durations=dict(detail.durations),
         earlier_jobs=list(detail.earlier_jobs),
@@ -132,9 +162,28 @@ class WorkflowRuns:
         """The next run of the schedule."""
         return next((run for run in self.runs.values() if run.is_planned), None)
 
-    def busy(self, besides: Run) -> list[Run]:
-        """Return the other runs that count against the limit of concurrent runs."""
-        return [run for run in self.runs.values() if run.is_busy and run is not besides]
+    def holding_room(self, besides: Run) -> list[Run]:
+        """Return the other runs that count against the limit of concurrent runs, or may soon."""
+        return [run for run in self.runs.values() if run.holds_room and run is not besides]
+
+    @property
+    def is_making_up(self) -> bool:
+        """Whether a made-up slot is active or queued."""
+        return any(
+            run.detail.is_catch_up and (run.holds_room or run.is_waiting)
+            for run in self.runs.values()
+        )
+
+    def of_slot(self, slot_at: int) -> Run | None:
+        """Return the run of a slot that has not finished."""
+        return next(
+            (
+                run
+                for run in self.runs.values()
+                if run.scheduled_at == slot_at and run.detail.origin in OF_SLOTS
+            ),
+            None,
+        )
 
     def waiting(self) -> list[Run]:
         """Return the runs that are queued behind others, first one first."""
@@ -147,10 +196,21 @@ class WorkflowRuns:
 class RunRegistry:
     """All runs of a shard, as the rules need them."""
 
-    __slots__ = ("_by_id", "_finished", "by_job", "creating", "rules", "shard", "workflows")
+    __slots__ = (
+        "_by_id",
+        "_finished",
+        "by_job",
+        "creating",
+        "heartbeats",
+        "rules",
+        "shard",
+        "workflows",
+    )
 
     def __init__(self, shard: int) -> None:
         self.shard = shard
+        # How often an engine recorded that it serves the runs of the shard.
+        self.heartbeats = 0
         self.workflows: dict[WorkflowId, WorkflowRuns] = {}
         # By the id of the run's job, and of the jobs that make its calls.
         self.by_job: dict[JobId, Run] = {}
@@ -228,21 +288,29 @@ class RunRegistry:
             detail = run.detail
             if detail.due_at is not None and detail.due_kind is not None:
                 found.append(run.timer(detail.due_at, detail.due_kind))
+            if detail.recheck_at is not None:
+                found.append(run.timer(detail.recheck_at, RunWait.RECHECK))
             found += bounds(run, self.rules_of(run))
         return found
 
 
 def bounds(run: Run, rules: RunRules) -> list[RunTimer]:
-    """Return the timers that bound the duration of a run that has started."""
-    started_at = run.detail.started_at
-    if started_at is None:
-        return []
-    limits = {
-        RunWait.SLOW: rules.constraints.max_expected_run_seconds,
-        RunWait.LIMIT: rules.constraints.max_allowed_run_seconds,
-    }
-    return [
-        run.timer(started_at + round(seconds * MICROSECONDS), kind)
-        for kind, seconds in limits.items()
-        if seconds is not None
-    ]
+    """Return the timers that bound the duration of a run that was launched."""
+    found = {kind: bound_at(run, rules, kind) for kind in BOUNDS}
+    return [run.timer(due_at, kind) for kind, due_at in found.items() if due_at is not None]
+
+
+def bound_at(run: Run, rules: RunRules, kind: RunWait) -> int | None:
+    """Return when a run reaches a bound on its duration; None if the bound does not apply to it."""
+    constraints, detail = rules.constraints, run.detail
+    match kind:
+        case RunWait.START_LIMIT:
+            since = run.state_at if run.state is R.CONTAINER_CREATING else None
+            seconds = constraints.start_timeout_seconds
+        case RunWait.SLOW:
+            since, seconds = detail.launched_at, constraints.max_expected_run_seconds
+        case _:
+            since, seconds = detail.launched_at, constraints.max_allowed_run_seconds
+    if since is None or seconds is None:
+        return None
+    return since + round(seconds * MICROSECONDS)

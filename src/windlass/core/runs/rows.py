@@ -25,6 +25,18 @@ class Violation(Struct, frozen=True):
     at: int
 
 
+class ActionRecord(Struct, frozen=True, omit_defaults=True):
+    """An action that started a call or a job, or failed."""
+
+    # The event: on_failure and so on.
+    on: str
+    action: str
+    at: int
+    # The job that makes the call, or that was started.
+    job_id: JobId | None = None
+    error: str | None = None
+
+
 class RunMetrics(Struct, frozen=True, kw_only=True):
     """Durations and counts of a run; complete once it has ended."""
 
@@ -60,15 +72,16 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
 class RunDetail(Struct, kw_only=True, omit_defaults=True):
     """The part of a run's row that no query filters by: what the API shows, and what its shard continues from."""
 
-    # schedule, backfill, submit or retry.
+    # schedule, backfill or retry; of a submitted job its own origin: submit, trigger_job or rerun.
     origin: str = "schedule"
-    # The slot was missed and is started later.
+    # The slot is made up for: it was handled late, or is backfilled.
     is_catch_up: bool = False
     # The input of the job, where the run creates the job.
     input: dict[str, Any] | None = None
     # The newest ones; the events have all.
     transitions: list[Transition] = []
     violations: list[Violation] = []
+    actions: list[ActionRecord] = []
     # Why it was skipped or did not succeed.
     reason: str | None = None
     is_skipped: bool = False
@@ -78,29 +91,46 @@ class RunDetail(Struct, kw_only=True, omit_defaults=True):
     # The timer it waits for, if any.
     due_at: int | None = None
     due_kind: RunWait | None = None
-    # When the first task of its first attempt started; the bounds on its duration count from here.
+    # When its first attempt was launched; the expected and the allowed duration count from here.
+    launched_at: int | None = None
+    # When the first task of its first attempt started.
     started_at: int | None = None
     is_slow: bool = False
     # How often the constraints were checked since the action began.
     checks: int = 0
+    # When a waiting run checks next what other runs do not change.
+    recheck_at: int | None = None
+    # Why it cannot start although there may be room: it is skipped after its action.
+    refusal: str | None = None
+    # Whether its hook refused it last; it is asked again at `recheck_at`.
+    is_vetoed: bool = False
     # Jobs that make its calls (hooks, webhooks) and the purpose of each.
     calls: dict[JobId, str] = {}
-    # How the attempt's job ended, while the run terminates: completed, failed.
+    # How the attempt's job ended, while the run terminates: completed, failed; or orphaned.
     outcome: str | None = None
     # Whether its last calls were made, and only their ends are missing.
     is_closing: bool = False
+    # The state in which it ends after its last calls, if it does not terminate after a job.
+    closing_state: RunState | None = None
     # A critical action failed, or the allowed duration was exceeded: it is not retried. Stored under an older name.
     has_failed_permanently: bool = field(default=False, name="is_doomed")
-    # Whether the hook before the run let this attempt through.
-    is_hook_passed: bool = False
     # Of a retry by request: the node to start again from.
     from_node: str | None = None
+    # Of a backfill: the request that asked for it.
+    request_id: str | None = None
+    # The first, second, ... run of its slot.
+    repetition: int = 1
+    # Actions `trigger_job` that led to it, one after the other.
+    depth: int = 0
+    max_retries: int = 0
     # Durations by state in seconds, and counts, until they become the metrics.
     durations: dict[str, float] = {}
     constraints_checked: int = 0
+    constraints_violated: int = 0
     actions_executed: int = 0
     actions_failed: int = 0
-    heartbeats: int = 0
+    # The heartbeats of its shard until it began; it counts those since.
+    heartbeats_before: int | None = None
     transition_count: int = 0
     # Jobs of earlier attempts, where each attempt has its own.
     earlier_jobs: list[JobId] = []

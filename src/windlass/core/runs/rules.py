@@ -16,6 +16,8 @@ CATCH_UP_WINDOW_SECONDS = 86_400.0
 RETRY_LATER_SECONDS = 60.0
 RETRY_LATER_TIMES_MAX = 10
 WAIT_SECONDS = 3_600.0
+# The purposes of the calls that constraints make; those of actions are their events.
+PRE_RUN_HOOK, POST_RUN_HOOK = "pre_run_hook", "post_run_hook"
 
 
 @unique
@@ -82,6 +84,7 @@ class Constraints(
         "catch_up_window_seconds": "catch_up_window",
         "max_expected_run_seconds": "max_expected_run_time",
         "max_allowed_run_seconds": "max_allowed_run_time",
+        "start_timeout_seconds": "start_timeout",
         "missed_heartbeats_max": "max_missed_heartbeats",
     },
 ):
@@ -92,8 +95,11 @@ class Constraints(
     catch_up: CatchUp = CatchUp.NONE
     # Slots missed by more than this are not started.
     catch_up_window_seconds: float = CATCH_UP_WINDOW_SECONDS
+    # Both count from the launch of the first attempt.
     max_expected_run_seconds: float | None = None
     max_allowed_run_seconds: float | None = None
+    # From the launch of an attempt until its first task starts.
+    start_timeout_seconds: float | None = None
     pre_run_hook: Hook | None = None
     post_run_hook: Hook | None = None
     on_check_error: OnCheckError = OnCheckError.SKIP

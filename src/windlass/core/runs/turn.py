@@ -27,7 +27,7 @@ VIOLATIONS_MAX = 100
 class RunTurn:
     """The consequences of one message, written into the batch's changes."""
 
-    __slots__ = ("_changed", "changes", "commands", "now", "registry", "run_changes")
+    __slots__ = ("_changed", "changes", "commands", "freed", "now", "registry", "run_changes")
 
     def __init__(self, registry: RunRegistry, changes: Changes, now: int) -> None:
         self.registry = registry
@@ -35,32 +35,38 @@ class RunTurn:
         self.now = now
         # What jobs are to do, in the same commit.
         self.commands: list[Command] = []
+        # Workflows in which waiting runs may start, because room became free or a run ended.
+        self.freed: dict[WorkflowId, None] = {}
         self.run_changes: RunChanges = changes.of_runs()
         self._changed: dict[RunId, Run] = {}
 
-    def move(self, run: Run, target: RunState, reason: str | None = None) -> None:
-        """Change a run's state, as far as the table allows, and record it."""
+    def move(
+        self, run: Run, target: RunState, reason: str | None = None, *, at: int | None = None
+    ) -> None:
+        """Change a run's state, as far as the table allows, and record it; `at` an earlier instant, if known."""
         before = run.state
+        at = self.now if at is None else max(run.state_at, min(at, self.now))
         run.state = transition(before, target)
         run.previous_state = before
         detail = run.detail
-        seconds = max(0, self.now - run.state_at) / MICROSECONDS
+        seconds = max(0, at - run.state_at) / MICROSECONDS
         detail.durations[before] = detail.durations.get(before, 0.0) + seconds
-        run.state_at = self.now
+        run.state_at = at
         detail.transition_count += 1
-        detail.transitions.append(Transition(target, self.now))
+        detail.transitions.append(Transition(target, at))
         del detail.transitions[:-TRANSITIONS_MAX]
         data: dict[str, Any] = {"state": target, "previous_state": before, "attempt": run.attempt}
         if reason is not None:
             data["reason"] = reason
-        self.emit(run, EventType.RUN_STATE_CHANGED, data)
+        self.emit(run, EventType.RUN_STATE_CHANGED, data, at)
 
-    def emit(self, run: Run, event: EventType, data: dict[str, Any]) -> None:
+    def emit(self, run: Run, event: EventType, data: dict[str, Any], at: int | None = None) -> None:
         """Record an event of a run, and have its row written."""
         if not run.detail.seq:
             self._emit_created(run)
         run.detail.seq += 1
-        self._record(run.workflow_id, run.id, _event(run.detail.seq, event, self.now, data))
+        at = self.now if at is None else at
+        self._record(run.workflow_id, run.id, _event(run.detail.seq, event, at, data))
         self.save(run)
 
     def _emit_created(self, run: Run) -> None:
@@ -90,6 +96,7 @@ class RunTurn:
 
     def violate(self, run: Run, constraint: str, message: str) -> None:
         """Record that a constraint does not hold."""
+        run.detail.constraints_violated += 1
         run.detail.violations.append(Violation(constraint, message, self.now))
         del run.detail.violations[:-VIOLATIONS_MAX]
         self.emit(
@@ -130,6 +137,10 @@ class RunTurn:
                     changes.inserted.add(run.id)
             changes.runs[run.id] = run.row()
 
+    def wake_others(self, workflow_id: WorkflowId) -> None:
+        """Let the waiting runs of a workflow check again, at the end of the turn."""
+        self.freed[workflow_id] = None
+
     def set_timer(self, run: Run, due_at: int, kind: RunWait) -> None:
         """Have the run woken later, as its row says."""
         run.detail.due_at = due_at
@@ -143,7 +154,7 @@ class RunTurn:
 
     def clear_timer(self, run: Run) -> None:
         """Stop waiting for a timer."""
-        run.detail.due_at = run.detail.due_kind = None
+        run.detail.due_at = run.detail.due_kind = run.detail.recheck_at = None
 
 
 def _event(seq: int, event: EventType, at: int, data: dict[str, Any]) -> Event:

@@ -1,6 +1,7 @@
 """The state of compiling and rendering a template: names, fuel and references."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum, unique
 from typing import NoReturn, Protocol, cast
 
 from jinja2 import nodes
@@ -10,6 +11,17 @@ from windlass.core.errors import TemplateInvalid
 from windlass.core.templates.json_values import Fuel, Undefined, available, member
 
 
+@unique
+class Passing(Enum):
+    """Which large values a rendering passes on by reference, without reading them."""
+
+    NOTHING = "nothing"
+    # The whole outputs of nodes.
+    OUTPUTS = "outputs"
+    # Also parts of outputs.
+    PARTS = "parts"
+
+
 class Scope(Protocol):
     """The source of the names in templates."""
 
@@ -17,8 +29,13 @@ class Scope(Protocol):
         """Return the JSON value of a name. Raise KeyError if there is none."""
         ...
 
-    def reference(self, name: str) -> object | None:
-        """Return a reference to a node's output if the output may be passed on as one; None otherwise."""
+    @property
+    def passing(self) -> "Passing":
+        """Which large values are passed on by reference."""
+        ...
+
+    def reference(self, name: str, path: tuple[str | int, ...]) -> object | None:
+        """Return a reference to the value of `name.key`, or an object that contains some; None to read the value."""
         ...
 
     def names(self) -> Sequence[str]:
@@ -31,6 +48,12 @@ class Reference(Struct, frozen=True, gc=False):
 
     name: str
     path: tuple[str | int, ...]
+
+
+class ObjectWithReferences(Struct, frozen=True, gc=False):
+    """An object that a scope made: some of its values are references to large values, or objects of this kind."""
+
+    values: Mapping[str, object]
 
 
 class Frame:

@@ -1,10 +1,11 @@
 """Templates in JSON values: Jinja's syntax and parser, an allow-list of constructs, and an interpreter.
 
-A string that is one `{{ expression }}` has the type of its value; any other string with templates is rendered as text.
+A string that is one `{{ expression }}` and nothing else has the type of its value; any other string with templates is
+rendered as text, white space included.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,9 +13,11 @@ import msgspec
 from jinja2 import Environment, nodes
 from jinja2.exceptions import TemplateSyntaxError
 from jinja2.parser import Parser
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
+from windlass.core.artifacts import TaskArtifact
 from windlass.core.errors import TemplateFailed, TemplateInvalid
+from windlass.core.node_references import AGGREGATES, is_whole_output
 from windlass.core.templates.expressions import compile_expression
 from windlass.core.templates.json_values import (
     DEPTH_MAX,
@@ -27,11 +30,21 @@ from windlass.core.templates.json_values import (
     is_mapping,
 )
 from windlass.core.templates.predicates import is_true
-from windlass.core.templates.render_frame import Evaluate, Frame, Reading, Reference, Scope, follow
+from windlass.core.templates.render_frame import (
+    Evaluate,
+    Frame,
+    ObjectWithReferences,
+    Passing,
+    Reading,
+    Reference,
+    Scope,
+    follow,
+)
 from windlass.core.templates.statements import build_statements, build_text
 from windlass.core.text import shortened
 
 __all__ = [
+    "Passing",
     "Reference",
     "Scope",
     "Template",
@@ -49,16 +62,19 @@ COMPILED_CACHE_SIZE = 4_096
 # Parsing one takes a tenth of a millisecond or more (timeit of "{{ a.b + 3 }}").
 PARSED_IN_VALUE_MAX = 5_000
 BRACKET_DEPTH_MAX = 60
-# The paths after a node's name in references to its whole output.
-WHOLE = (("output",), ("result",))
+
+# Bound once: Python 3.11 resolves a member of an enum in 100 ns, a global in 10.
+_NOTHING = Passing.NOTHING
 
 # A name that is not a keyword of the template language.
 _NAME = r"(?!(?:true|false|none|True|False|None|not|and|or|is|in|if|else)\b)[A-Za-z_][A-Za-z0-9_]*+"
 _PLAIN = re.compile(
-    rf"\s*\{{\{{\s*({_NAME})"
-    r"((?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8}|'[^'\\\n{}]*'|\"[^\"\\\n{}]*\")\])*)\s*\}\}\s*"
+    rf"\{{\{{\s*({_NAME})"
+    r"((?:\.[A-Za-z_][A-Za-z0-9_]*|\[(?:0|[1-9][0-9]{0,8}|'[^'\\\n{}]*'|\"[^\"\\\n{}]*\")\])*)\s*\}\}"
 )
 _DOTTED = re.compile(rf"\{{\{{ *+({_NAME}(?:\.[A-Za-z_][A-Za-z0-9_]*+)*+) *+\}}\}}")
+# White space for Jinja's lexer that does not end a line.
+_STAND_INS = "\x1c\x1d\x1e\x1f\x0b\x0c"
 _STEP = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
 
 
@@ -82,9 +98,8 @@ class Template(Struct, frozen=True, eq=False, gc=False):
         """The names at the start of its references."""
         return {reference.name for reference in self.references}
 
-    def names_read(self, *, allow_references: bool) -> set[str]:
-        """Return the names that a rendering reads, without outputs that are passed on unread as references."""
-        found: set[str] = set()
+    def references_read(self, passing: Passing) -> Iterator[Reference]:
+        """Yield the references whose values a rendering reads; others are passed on."""
         waiting: list[object] = [self.evaluate]
         while waiting:
             part = waiting.pop()
@@ -92,15 +107,19 @@ class Template(Struct, frozen=True, eq=False, gc=False):
                 case _Collection():
                     waiting.extend(inner for _, inner in part.moving)
                 case _Plain():
-                    if not (allow_references and part.path in WHOLE):
-                        found.add(_node_name(part.name, part.path))
+                    if not part.is_passed(passing):
+                        yield Reference(part.name, part.path)
                 case _Computed():
-                    found.update(
-                        _node_name(reference.name, reference.path) for reference in part.references
-                    )
+                    yield from part.references
                 case _:
                     pass
-        return found
+
+    @property
+    def plain_reference(self) -> Reference | None:
+        """The reference that the template consists of, if it is `{{ name.key }}`."""
+        if isinstance(self.evaluate, _Plain):
+            return self.references[0]
+        return None
 
     def value(self, scope: Scope) -> object:
         """Return the rendered value, which must not be changed. Raise TemplateFailed."""
@@ -112,9 +131,21 @@ class Template(Struct, frozen=True, eq=False, gc=False):
         """Return the rendered value as JSON. Raise TemplateFailed, also if it is too large."""
         if self.static is not None:
             return self.static
+        return self._encode(self.value(scope))
+
+    def render_params(self, scope: Scope) -> tuple[Raw, tuple[TaskArtifact, ...]]:
+        """Return the rendered value as JSON, and the large values that it refers to. Raise TemplateFailed."""
+        if self.static is not None:
+            return self.static, ()
         value = self.value(scope)
+        found: list[TaskArtifact] = []
+        if scope.passing is not Passing.NOTHING:
+            value = _take_artifacts(self.evaluate, value, (), found)
+        return self._encode(value), tuple(found)
+
+    def _encode(self, value: object) -> Raw:
         # A stored value is within its own limit; a computed value may repeat parts.
-        if isinstance(self.evaluate, _Plain):
+        if isinstance(self.evaluate, _Plain) and self.evaluate.is_stored:
             return Raw(encode_trusted(value, RENDERED_BYTES_MAX))
         # The fuel is separate from that of rendering: the size has its own limit.
         return Raw(encode(Fuel(STEPS_MAX), value, RENDERED_BYTES_MAX))
@@ -127,10 +158,24 @@ class _Plain(Struct, frozen=True, eq=False, gc=False):
     path: tuple[str | int, ...]
     source: str
 
+    @property
+    def is_stored(self) -> bool:
+        """Whether its value is a stored one, or a part of one."""
+        return bool(self.path) or self.name not in AGGREGATES
+
+    def is_passed(self, passing: Passing) -> bool:
+        """Whether a large value is passed on by reference."""
+        if passing is Passing.OUTPUTS:
+            return is_whole_output(self.name, self.path)
+        return passing is Passing.PARTS
+
     def __call__(self, frame: Frame) -> object:
-        if self.path in WHOLE and (reference := frame.scope.reference(self.name)) is not None:
-            return reference
+        scope = frame.scope
         try:
+            if scope.passing is not _NOTHING:
+                reference = scope.reference(self.name, self.path)
+                if reference is not None:
+                    return reference
             return follow(frame, self.name, self.path)
         except TemplateFailed as error:
             raise TemplateFailed(f"{excerpt(self.source)}: {error}") from None
@@ -167,11 +212,22 @@ class _Collection(Struct, frozen=True, eq=False, gc=False):
         return made
 
 
-def _node_name(name: str, path: tuple[str | int, ...]) -> str:
-    """Return the node of a reference, in either spelling."""
-    if name == "nodes" and path:
-        return str(path[0])
-    return name
+def _take_artifacts(
+    part: object, value: Any, place: tuple[str | int, ...], found: list[TaskArtifact]
+) -> object:
+    """Return a rendered value with null in place of references, which are added to `found`."""
+    if isinstance(value, TaskArtifact):
+        found.append(structs.replace(value, place=place))
+        return None
+    if isinstance(value, ObjectWithReferences):
+        return {
+            key: _take_artifacts(None, inner, (*place, key), found)
+            for key, inner in value.values.items()
+        }
+    if isinstance(part, _Collection):
+        for key, inner in part.moving:
+            value[key] = _take_artifacts(inner, value[key], (*place, key), found)
+    return value
 
 
 def is_template(text: str) -> bool:
@@ -294,16 +350,12 @@ def _parse_string(source: str) -> Template:
             f"template too long: {len(source)} characters, limit {SOURCE_MAX}; split it over nodes"
         )
     _check_brackets(source)
-    stripped = source.strip()
-    body = _parse(stripped)
+    body = _parse(source)
     reading = Reading()
     only = _find_only_expression(body)
     if only is not None:
         evaluate = compile_expression(only, reading)
     else:
-        if stripped != source:
-            # In a text, the white space around it matters.
-            body = _parse(source)
         evaluate = build_text(build_statements(body, reading, 0))
     references = tuple(dict.fromkeys(reading.references))
     return Template(None, references, source, _Computed(evaluate, references, source))
@@ -339,7 +391,9 @@ def _plain_syntax_error(error: TemplateSyntaxError) -> str:
 
 def _parse(source: str) -> list[nodes.Node]:
     try:
-        tree = Parser(_syntax(), source).parse()
+        if "\r" in source:
+            return _parse_with_carriage_returns(source)
+        return Parser(_syntax(), source).parse().body
     except TemplateSyntaxError as error:
         message = _plain_syntax_error(error)
         if error.lineno > 1:
@@ -349,7 +403,32 @@ def _parse(source: str) -> list[nodes.Node]:
         raise TemplateInvalid("template nested too deeply; split it over nodes") from None
     except (ValueError, OverflowError, MemoryError) as error:
         raise TemplateInvalid(f"invalid literal: {error}") from None
+
+
+def _parse_with_carriage_returns(source: str) -> list[nodes.Node]:
+    """Parse a template with carriage returns, which Jinja's lexer would turn into line feeds.
+
+    Another white-space character that the template does not contain, not even escaped, stands for them meanwhile.
+    """
+    literals = "".join(text for _, _, text in _literals(Parser(_syntax(), source).parse()))
+    stand_in = next((each for each in _STAND_INS if each not in source + literals), None)
+    if stand_in is None:
+        raise TemplateInvalid(
+            "too many kinds of control characters beside a carriage return; remove some"
+        )
+    tree = Parser(_syntax(), source.replace("\r", stand_in)).parse()
+    for node, field, text in list(_literals(tree)):
+        setattr(node, field, text.replace(stand_in, "\r"))
     return tree.body
+
+
+def _literals(tree: nodes.Template) -> Iterator[tuple[nodes.Node, str, str]]:
+    """Yield the texts of a template and the strings in its expressions: the node, the field, and the text in it."""
+    for node in tree.find_all((nodes.TemplateData, nodes.Const)):
+        field = "data" if isinstance(node, nodes.TemplateData) else "value"
+        text: object = getattr(node, field)
+        if isinstance(text, str):
+            yield node, field, text
 
 
 def _find_only_expression(body: Sequence[nodes.Node]) -> nodes.Expr | None:

@@ -36,8 +36,6 @@ class Scheduler:
         self._clock = clock
         self._total = total
         self._shards = shards
-        # The changes seen in the time range that each check reads again.
-        self._seen: dict[str, tuple[int, int, bool, bool]] = {}
 
     async def check(self) -> None:
         """Check once for changes and requests."""
@@ -49,28 +47,36 @@ class Scheduler:
 
     async def _find_changes(self, shards: Mapping[int, Shard]) -> None:
         since = self._clock.now() - round(OVERLAP_SECONDS * MICROSECONDS)
-        seen: dict[str, tuple[int, int, bool, bool]] = {}
         after = ""
         while True:
             page = await self._store.runs.changed_schedules(since, SCHEDULES_PAGE, after)
-            for row in page:
-                seen[row.workflow_id] = _mark(row)
-            await self._notify(
-                shards, [row for row in page if self._seen.get(row.workflow_id) != _mark(row)]
-            )
+            await self._notify(shards, page)
             if len(page) < SCHEDULES_PAGE:
                 break
             after = page[-1].workflow_id
-        self._seen = seen
 
     async def _notify(self, shards: Mapping[int, Shard], rows: Sequence[ScheduleRow]) -> None:
         by_shard: dict[int, list[Message]] = {}
         for row in rows:
-            shard = shard_of(row.workflow_id, self._total)
-            if shard in shards:
-                by_shard.setdefault(shard, []).append(ScheduleChanged(row.workflow_id))
-        for shard, messages in by_shard.items():
-            await self._broker.send(shard, messages)
+            number = shard_of(row.workflow_id, self._total)
+            shard = shards.get(number)
+            # A notification that is lost is repeated, because the shard does not know the change.
+            if shard is not None and not _is_known(shard, row):
+                by_shard.setdefault(number, []).append(ScheduleChanged(row.workflow_id))
+        for number, messages in by_shard.items():
+            await self._broker.send(number, messages)
+
+
+def _is_known(shard: Shard, row: ScheduleRow) -> bool:
+    """Return whether a shard has applied the change of a schedule, or never will."""
+    if row.workflow_id in shard.runs.quarantined:
+        return True
+    workflow = shard.runs.registry.workflows.get(row.workflow_id)
+    if workflow is None or workflow.schedule is None:
+        return row.is_gone
+    if row.is_gone:
+        return workflow.schedule.is_gone
+    return _mark(workflow.schedule) == _mark(row)
 
 
 def _mark(row: ScheduleRow) -> tuple[int, int, bool, bool]:

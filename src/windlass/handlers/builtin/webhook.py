@@ -35,6 +35,12 @@ async def webhook(
     id: Annotated[
         str | None, Meta(description="message id; default: the same for every attempt of the task")
     ] = None,
+    timestamp: Annotated[
+        str | None,
+        Meta(
+            description="field `timestamp` of the body; default: when the task was first dispatched"
+        ),
+    ] = None,
     workflow_id: Annotated[
         str | None,
         Meta(description="not sent; recorded as the workflow that the delivery belongs to"),
@@ -54,6 +60,7 @@ async def webhook(
         headers=headers or {},
         timeout_seconds=min(timeout, ctx.timeout_seconds),
         id=id or f"msg_{ctx.idempotency_key}",
+        timestamp=timestamp,
     )
     # The client takes 100 ms to import; workers that send no requests do not load it.
     from windlass.handlers.webhook_call import deliver_webhook

@@ -50,8 +50,9 @@ async def run_as_process(
         )
         ctx.adopt(running.pid)
         ctx.started()
-        ctx.meta["runtime"] = "process"
         start_seconds = round(time.monotonic() - began, 3)
+        # Known in every case, including failures; a process needs no calls of the cluster.
+        ctx.meta.update(runtime="process", pod_start_seconds=start_seconds, api_calls=0)
         try:
             stdout, stderr = await read_output(ctx, running)
         except asyncio.CancelledError:

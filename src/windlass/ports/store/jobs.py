@@ -15,7 +15,7 @@ from windlass.core.report_verdict import ReportVerdict
 
 
 class JobSnapshot(Struct, frozen=True):
-    """The rows of a job at one moment. Of its loops only those that did not complete."""
+    """The rows of a job at one moment. Of its loops only those that did not complete or have failures."""
 
     job: JobRecord
     nodes: Sequence[NodeRow] = ()

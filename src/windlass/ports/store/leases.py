@@ -25,10 +25,17 @@ class LeaseRow(Struct, frozen=True):
     expires_at: int | None = None
 
 
+class EngineRow(Struct, frozen=True):
+    """An engine that is alive, and the time without a heartbeat after which it counts workers as lost."""
+
+    owner: str
+    worker_timeout_seconds: float
+
+
 class Ownership(Struct, frozen=True):
     """The engines that are alive, and every shard that ever had an owner."""
 
-    engines: Sequence[str]
+    engines: Sequence[EngineRow]
     leases: Sequence[LeaseRow]
 
 
@@ -47,7 +54,9 @@ class LeaseStore(Protocol):
         """
         ...
 
-    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+    async def renew(
+        self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
+    ) -> Ownership:
         """Report that an engine is alive and renew those of its leases (shard -> epoch) that are still its own."""
         ...
 
@@ -61,6 +70,14 @@ class LeaseStore(Protocol):
 
     async def ownership(self) -> Ownership:
         """Return the current owners of the shards and the engines that are alive."""
+        ...
+
+    async def engines(self) -> Sequence[EngineRow]:
+        """Return the engines that are alive, sorted by owner."""
+        ...
+
+    async def record_shard_count(self, count: int) -> int:
+        """Record the number of shards, unless one is recorded; return the recorded number."""
         ...
 
     async def deregister(self, owner: str) -> None:

@@ -30,8 +30,10 @@ class NodeSpan(Struct, frozen=True):
     node_id: str
     status: str
     attempt: int
+    # Of the last attempt, and of the first one if that started earlier.
     started_at: int | None = None
     completed_at: int | None = None
+    first_started_at: int | None = None
 
 
 class NodeEvents(Struct, frozen=True):

@@ -111,6 +111,10 @@ class RunStore(Protocol):
         """Return those of the ids for which there is a run."""
         ...
 
+    async def of_slots(self, workflow_id: WorkflowId, slots: Sequence[int]) -> Sequence[RunRow]:
+        """Return the runs of a workflow that are scheduled for these instants, oldest first."""
+        ...
+
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
         """Return the runs of a shard that have not ended, oldest slot first."""
         ...
@@ -141,8 +145,12 @@ class RunStore(Protocol):
         """Return requests of these shards that were not applied yet, oldest first."""
         ...
 
-    async def put_heartbeat(self, shard: int) -> None:
-        """Record that an engine serves the runs of a shard, by the database's clock."""
+    async def put_heartbeat(self, shard: int) -> int:
+        """Record that an engine serves the runs of a shard, by the database's clock; return how often it did."""
+        ...
+
+    async def heartbeats(self) -> Mapping[int, int]:
+        """Return the number of heartbeats of each shard that ever had one."""
         ...
 
     async def heartbeat_age_seconds(self, shard: int) -> float | None:

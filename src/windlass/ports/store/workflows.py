@@ -55,7 +55,7 @@ class WorkflowStore(Protocol):
         ...
 
     async def delete(self, workflow_id: str, now: int, *, force: bool) -> None:
-        """Hide a workflow and refuse its submits; its versions and jobs stay.
+        """Hide a workflow, delete its aliases and refuse its submits; its versions and jobs stay.
 
         RequestRefused while it has unfinished jobs, unless forced; WorkflowNotFound.
         """
@@ -68,5 +68,8 @@ class WorkflowStore(Protocol):
     async def put_alias(
         self, workflow_id: str, alias: str, targets: Sequence[AliasTarget], now: int
     ) -> None:
-        """Point an alias at versions, or remove it when there are none; WorkflowNotFound for a missing version."""
+        """Point an alias at versions, or remove it when there are none.
+
+        WorkflowNotFound for a missing version or a deleted workflow.
+        """
         ...

@@ -5,8 +5,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from windlass.core.plan import LoopPlan, RetryOnError, RetryOnSuccess, SinkPlan
-from windlass.core.templates.template import Reference, Template
+from windlass.core.node_references import NODE_KEYS, NODES, PARENTS
+from windlass.core.plan import LoopPlan, NodeKind, RetryOnError, RetryOnSuccess, SinkPlan
+from windlass.core.runs.rules import Action, ActionKind
+from windlass.core.templates.template import Reference, Template, compile_template
 from windlass.spec.checks.edges import Graph
 from windlass.spec.checks.graph import not_upstream
 from windlass.spec.reading.findings import Findings, Path
@@ -14,10 +16,10 @@ from windlass.spec.reading.trees import is_object, walk
 from windlass.spec.sections.nodes import ReadNode
 
 # Names that every template can use.
-ALWAYS = frozenset({"input", "workload", "job", "nodes"})
-_SPECIAL = ALWAYS | {"secrets"}
+ALWAYS = frozenset({"input", "workload", "job", NODES})
+_SPECIAL = ALWAYS | {PARENTS, "secrets"}
 JOB_KEYS = ("id", "workflow_id", "created_at", "scheduled_at")
-NODE_KEYS = ("output", "result", "status", "meta")
+RUN_KEYS = ("run_id", "workflow_id", "scheduled_at", "state", "attempt", "outcome", "reason")
 # Names that only some templates can use.
 _LIMITED: Mapping[str, str] = {
     "response": "retry.on_success",
@@ -38,6 +40,8 @@ class _Use(Struct, frozen=True, gc=False):
     path: Path
     template: Template
     local_names: frozenset[str]
+    # The nodes that its node depends on, without START; None if it belongs to no node.
+    parents: Sequence[str] | None = None
 
     def path_of(self, name: str) -> Path:
         """Return the path of the first string in the template that mentions a name."""
@@ -47,33 +51,36 @@ class _Use(Struct, frozen=True, gc=False):
         return self.path
 
 
-def _uses_of(node: ReadNode) -> Iterator[_Use]:
+def _uses_of(node: ReadNode, parents: Sequence[str]) -> Iterator[_Use]:
     values, path = node.values, node.raw.path
     loop: LoopPlan | None = values.get("loop")
     in_loop = NO_NAMES
     if loop is not None:
         in_loop = frozenset({loop.element, "index"})
-        yield _Use((*path, "loop", "collection"), loop.collection, NO_NAMES)
+        yield _Use((*path, "loop", "collection"), loop.collection, NO_NAMES, parents)
     for key in ("params", "when"):
         template: Template | None = values.get(key)
         if template is not None:
-            yield _Use((*path, node.raw.spelling(key)), template, in_loop)
+            yield _Use((*path, node.raw.spelling(key)), template, in_loop, parents)
     sink: SinkPlan | None = values.get("sink")
     if sink is not None:
-        yield _Use((*path, "sink"), sink.options, in_loop)
-    yield from _uses_in_retry((*path, "retry"), values.get("retry", {}), in_loop)
+        yield _Use((*path, "sink"), sink.options, in_loop, parents)
+    yield from _uses_in_retry((*path, "retry"), values.get("retry", {}), in_loop, parents)
 
 
-def _uses_in_retry(path: Path, rules: Mapping[str, Any], in_loop: frozenset[str]) -> Iterator[_Use]:
+def _uses_in_retry(
+    path: Path, rules: Mapping[str, Any], in_loop: frozenset[str], parents: Sequence[str]
+) -> Iterator[_Use]:
     on_error: RetryOnError | None = rules.get("on_error")
     if on_error is not None and on_error.when is not None:
-        yield _Use((*path, "on_error", "when"), on_error.when, in_loop | {"error", "attempt"})
+        names = in_loop | {"error", "attempt"}
+        yield _Use((*path, "on_error", "when"), on_error.when, names, parents)
     on_success: RetryOnSuccess | None = rules.get("on_success")
     if on_success is not None:
         names = in_loop | {"response", "attempt"}
-        yield _Use((*path, "on_success", "while"), on_success.condition, names)
+        yield _Use((*path, "on_success", "while"), on_success.condition, names, parents)
         if on_success.next_call is not None:
-            yield _Use((*path, "on_success", "next_call"), on_success.next_call, names)
+            yield _Use((*path, "on_success", "next_call"), on_success.next_call, names, parents)
 
 
 def check_references(
@@ -94,7 +101,12 @@ def check_references(
             node.values.get("params"), parents, graph.parents, index
         ):
             continue
-        for use in _uses_of(node):
+        parent_ids = [
+            nodes[parent].raw.id
+            for parent in parents
+            if nodes[parent].values["kind"] is NodeKind.TASK
+        ]
+        for use in _uses_of(node, parent_ids):
             for reference in use.template.references:
                 target = checker.check(use, reference)
                 if target is not None and target not in parents:
@@ -116,6 +128,26 @@ def check_references(
         elif (number, target) not in unrelated:
             hint = f"'{name}' runs after '{reader}': move the template to a node after '{name}'"
         findings.add(queries[target, number].path_of(name), message, hint)
+
+
+def check_action_references(
+    findings: Findings,
+    actions: Mapping[str, Action],
+    index: Mapping[str, int],
+    input_schema: Mapping[str, Any] | None,
+) -> None:
+    """Report every reference in the input of a job that an action starts to something that does not exist."""
+    checker = _Checker(findings, index, input_schema)
+    for event, action in actions.items():
+        if action.kind is not ActionKind.TRIGGER_JOB:
+            continue
+        path = ("actions", event, "parameters", "input")
+        use = _Use(path, compile_template(action.input_data), frozenset({"error"}))
+        for reference in use.template.references:
+            if reference.name == "run":
+                checker.check_run(use, reference)
+            else:
+                checker.check(use, reference)
 
 
 def _reads_only_near(
@@ -160,7 +192,8 @@ class _Checker:
             "input": self._check_input,
             "workload": self._check_input,
             "job": self._check_job,
-            "nodes": self._check_node_lookup,
+            NODES: self._check_node_lookup,
+            PARENTS: self._check_parent_lookup,
             "secrets": self._reject_secrets,
         }
         if schema is not None:
@@ -198,6 +231,10 @@ class _Checker:
     def _check_job(self, use: _Use, reference: Reference) -> None:
         self._check_key(use, "job", reference.path[:1], JOB_KEYS)
 
+    def check_run(self, use: _Use, reference: Reference) -> None:
+        """Check `run.key` in the action of a run."""
+        self._check_key(use, "run", reference.path[:1], RUN_KEYS)
+
     def _reject_secrets(self, use: _Use, reference: Reference) -> None:
         message = "secrets are not available in this version"
         self._findings.add(use.path_of("secrets"), message, "pass the value as input")
@@ -217,6 +254,20 @@ class _Checker:
             self._check_key(use, name, reference.path[1:2], NODE_KEYS)
         return target
 
+    def _check_parent_lookup(self, use: _Use, reference: Reference) -> None:
+        """Check `parents.name` and `parents['name']`."""
+        if use.parents is None:
+            message = f"name not available here: '{PARENTS}' is only known in nodes"
+            self._findings.add(use.path_of(PARENTS), message, f"use {NODES}['id'].output")
+            return
+        for name in map(str, reference.path[:1]):
+            if name not in use.parents:
+                hint = self._findings.suggest(
+                    name, use.parents, "write the id of a node in `dependencies`"
+                )
+                message = f"not a dependency of this node: '{name}'"
+                self._findings.add(use.path_of(name), message, hint)
+
     def _check_bare_name(self, use: _Use, name: str) -> None:
         """Check a name that is not a node. Inputs can be read without `input.`."""
         known = self._input_keys
@@ -229,7 +280,7 @@ class _Checker:
             hint = f"if it is an input, write input.{name} and declare it in `input`"
             record(use.path_of(name), message, hint)
         elif known is not None and name not in known:
-            self._report_unknown(use, name, [*known, *self._index, *sorted(ALWAYS)])
+            self._report_unknown(use, name, [*known, *self._index, *sorted(ALWAYS), PARENTS])
 
     def _report_unknown(self, use: _Use, name: str, known: Sequence[str]) -> None:
         hint = self._findings.suggest(name, known, "declare it in `input`")

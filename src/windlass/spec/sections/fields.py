@@ -237,19 +237,27 @@ def is_text_template(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and is_template(value)
 
 
+def read_expression(findings: Findings, path: Path, value: object) -> Template:
+    """Read a template in place of a value that is never a text: the white space around it has no meaning."""
+    if isinstance(value, str):
+        # Block scalars of YAML end with a line feed.
+        value = value.strip()
+    return read_template(findings, path, value)
+
+
 def read_condition(findings: Findings, path: Path, value: object) -> Template:
     """Read a template that evaluates to true or false, or a boolean."""
     if not isinstance(value, bool) and not is_text_template(value):
         hint = 'write {{ … }} around an expression, as in "{{ fetch.output.count > 0 }}"'
         findings.reject(path, f"must be a template, true or false: {shown(value)}", hint)
-    return read_template(findings, path, value)
+    return read_expression(findings, path, value)
 
 
 def read_object_template(findings: Findings, path: Path, value: object) -> Template:
     """Read an object with templates in it, or one template that evaluates to an object."""
     if not is_text_template(value):
         read_object(findings, path, value)
-    return read_template(findings, path, value)
+    return read_expression(findings, path, value)
 
 
 def read_anything(findings: Findings, path: Path, value: object) -> object:

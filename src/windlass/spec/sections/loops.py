@@ -20,6 +20,8 @@ from windlass.spec.sections.fields import (
     integer,
     is_text_template,
     matching,
+    number,
+    read_expression,
     read_section,
     read_template,
 )
@@ -27,6 +29,7 @@ from windlass.spec.sections.fields import (
 CONCURRENCY_MAX = 10_000
 ASYNC_CONCURRENCY = 10
 CHUNK_MAX = 100_000
+FAILED_MAX = 1_000_000_000
 # Parsing Python code takes about a quarter of a microsecond per character (timeit of ast.parse).
 CODE_CHARS_MAX = 200_000
 
@@ -37,6 +40,7 @@ RESERVED = frozenset(
         "workload",
         "job",
         "nodes",
+        "parents",
         "secrets",
         "error",
         "attempt",
@@ -66,7 +70,7 @@ def read_collection(findings: Findings, path: Path, value: object) -> Template:
     if not _ONLY_EXPRESSION.fullmatch(value):
         message = f"text around the template makes the collection a string: {shown(value)}"
         findings.reject(path, message, "keep only {{ … }}")
-    return read_template(findings, path, value)
+    return read_expression(findings, path, value)
 
 
 _read_name = matching(NAME, "element name", _NAME_RULE)
@@ -89,6 +93,8 @@ LOOP = Section(
         "concurrency": integer(1, CONCURRENCY_MAX),
         "chunk_size": integer(1, CHUNK_MAX),
         "on_failure": choice("fail", "continue"),
+        "max_failed": integer(0, FAILED_MAX),
+        "max_failure_rate": number(0, 1),
         "timeout_seconds": duration(0.001, 365 * DAY_SECONDS),
     },
     required=("collection",),
@@ -121,6 +127,10 @@ def read_loop(findings: Findings, path: Path, value: object) -> LoopPlan:
         message = f"a sequential loop runs one element at a time: concurrency {concurrency}"
         findings.reject((*path, "concurrency"), message, "write mode: async, or remove concurrency")
     fields["tolerant"] = fields.pop("on_failure", "fail") == "continue"
+    bound = next((key for key in ("max_failed", "max_failure_rate") if key in fields), None)
+    if bound is not None and not fields["tolerant"]:
+        message = f"{bound} has no effect: the first failed iteration fails the loop"
+        findings.reject((*path, bound), message, f"write on_failure: continue, or remove {bound}")
     return build(LoopPlan, fields)
 
 

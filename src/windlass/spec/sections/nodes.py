@@ -45,6 +45,8 @@ NODE_SOURCES: Mapping[str, str] = {
 # The key with the id of a node in a list.
 LIST_ID_KEYS: Mapping[str | int, str] = {"nodes": "id", "steps": "step", "workflow": "step"}
 NODES_MAX = 250_000
+# A worker reports the start of a task up to a second later.
+START_SECONDS_MIN = 1.0
 
 # Further spellings of keys.
 ALIASES: Mapping[str, str] = {
@@ -76,6 +78,7 @@ SYNONYMS: Mapping[str, str] = {
 SHARED: Mapping[str, Read] = {
     "queue": matching(QUEUE, "queue name", "use 1 to 64 letters, digits, _, - and ."),
     "timeout_seconds": duration(0.001, 30 * DAY_SECONDS),
+    "start_timeout": duration(START_SECONDS_MIN, 30 * DAY_SECONDS),
     "priority": integer(PRIORITY_MIN, PRIORITY_MAX),
     "allow_failure": read_boolean,
     "retry": read_retry,
@@ -100,7 +103,16 @@ ALL_KEYS = (*NODE, *ALIASES)
 STEP_KEYS = frozenset({"step", *ALL_KEYS}) - {"params", "config", "id"}
 # The edges that a start or end node cannot declare.
 MARKER_EDGES: Mapping[NodeKind, str] = {NodeKind.START: "dependencies", NodeKind.END: "next"}
-TASK_KEYS = ("handler", "params", "loop", "sink", "retry", "queue", "timeout_seconds")
+TASK_KEYS = (
+    "handler",
+    "params",
+    "loop",
+    "sink",
+    "retry",
+    "queue",
+    "timeout_seconds",
+    "start_timeout",
+)
 _READERS: Mapping[str, tuple[str, Read]] = {
     "step": ("step", read_anything),
     **{key: (key, read) for key, read in NODE.items()},

@@ -3,7 +3,14 @@
 from typing import Any
 
 from windlass.core.durations import DAY_SECONDS
-from windlass.core.plan import Backoff, Collect, RetryOnError, RetryOnSuccess
+from windlass.core.plan import (
+    COMPLETE_EXHAUSTED,
+    FAIL_EXHAUSTED,
+    Backoff,
+    Collect,
+    RetryOnError,
+    RetryOnSuccess,
+)
 from windlass.spec.reading.findings import Findings, Path
 from windlass.spec.reading.trees import is_integer, is_object
 from windlass.spec.sections.fields import (
@@ -34,6 +41,7 @@ ON_ERROR = Section(
         "max_delay": duration(0, 7 * DAY_SECONDS),
         "jitter": number(0, 1),
         "when": read_condition,
+        "max_rate_limited": duration(0, 30 * DAY_SECONDS),
     }
 )
 ON_SUCCESS = Section(
@@ -44,6 +52,7 @@ ON_SUCCESS = Section(
         "merge_path": read_key_path,
         "max_attempts": integer(1, CALLS_MAX),
         "delay": duration(0, 7 * DAY_SECONDS),
+        "on_exhausted": choice(COMPLETE_EXHAUSTED, FAIL_EXHAUSTED),
     },
     required=("while",),
     synonyms={"when": "while", "next": "next_call", "interval": "delay", "path": "merge_path"},

@@ -37,6 +37,7 @@ from windlass.spec.sections.fields import (
     read_boolean,
     read_object,
     read_section,
+    read_template,
     struct_of,
 )
 
@@ -93,6 +94,13 @@ def read_version(findings: Findings, path: Path, value: object) -> int | str:
     return _read_alias(findings, path, value)
 
 
+def read_templates(findings: Findings, path: Path, value: object) -> dict[str, Any]:
+    """Read an object with templates, which are rendered when the action is carried out."""
+    found = read_object(findings, path, value)
+    read_template(findings, path, found)
+    return found
+
+
 _read_url = matching(_URL, "URL", URL_HINT)
 _read_secret_name = matching(NAME, "secret name", "use letters, digits and _, as in hook_key")
 _read_catch_up = choice(*(policy.value for policy in CatchUp))
@@ -118,6 +126,7 @@ CONSTRAINTS = Section(
         "catch_up_window": duration(0),
         "max_expected_run_time": duration(0.001),
         "max_allowed_run_time": duration(0.001),
+        "start_timeout": duration(1.0),
         "pre_run_hook": struct_of(Hook, HOOK),
         "post_run_hook": struct_of(Hook, HOOK),
         "on_check_error": choice(*(decision.value for decision in OnCheckError)),
@@ -153,7 +162,7 @@ ACTION_PARAMETERS: Mapping[str, Section] = {
         {
             "workflow_id": matching(ID, "workflow id", ID_RULE),
             "version": read_version,
-            "input": read_object,
+            "input": read_templates,
         },
         required=("workflow_id",),
         synonyms={"workflow": "workflow_id", "job": "workflow_id", "input_data": "input"},

@@ -22,6 +22,7 @@ from windlass.spec.sections.fields import (
     read_text,
 )
 
+COLUMNS_MAX = 1_000
 KEY_COLUMNS_MAX = 32
 MODES = ("append", "upsert", "replace")
 FORMATS = ("jsonl", "csv", "parquet")
@@ -65,6 +66,21 @@ def _read_key(findings: Findings, path: Path, value: object) -> object:
         )
     for index, column in enumerate(value):
         _read_column_or_template(findings, (*path, index), column)
+        if column in value[:index]:
+            findings.reject(
+                (*path, index), f"duplicate column: {shown(column)}", "remove one of the two"
+            )
+    return value
+
+
+def _read_columns(findings: Findings, path: Path, value: object) -> object:
+    """Read the header of a CSV file."""
+    if not is_array(value) or not 0 < len(value) <= COLUMNS_MAX:
+        findings.reject(
+            path, f"columns must be a list of 1 to {COLUMNS_MAX} names", "write [column, …]"
+        )
+    for index, column in enumerate(value):
+        read_text(findings, (*path, index), column)
         if column in value[:index]:
             findings.reject(
                 (*path, index), f"duplicate column: {shown(column)}", "remove one of the two"
@@ -134,6 +150,7 @@ TOOLS: Mapping[str, Section] = {
             "path": _or_template(read_text),
             "format": _or_template(choice(*FORMATS)),
             "mode": _or_template(choice("append", "replace")),
+            "columns": _or_template(_read_columns),
             **_ROWS,
         },
         ("path",),
@@ -180,6 +197,9 @@ def _check_options(
     """Check options against each other."""
     if tool == "file" and "format" not in options:
         _check_extension(findings, path, options.get("path"))
+    if "columns" in options and options.get("format", "csv") != "csv":
+        message = "columns has no effect: they are the header of CSV files"
+        findings.add((*path, "columns"), message, "write format: csv, or remove columns")
     if options.get("mode") == "upsert" and "key" not in options:
         hint = "add key: [column, …], the columns that identify a row"
         findings.add((*path, "mode"), "missing key: mode upsert needs 'key'", hint)

@@ -1,9 +1,9 @@
 """Leases and engines in dictionaries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store.leases import Lease, LeaseRow, Ownership
+from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.memory.tables import Tables
 
 
@@ -14,9 +14,10 @@ class MemoryLeases:
         self._tables = tables
         self._epochs: dict[int, int] = {}
         self._owners: dict[int, str] = {}
-        # The expiry of leases and of engines.
         self._expiries: dict[int, int] = {}
-        self._engines: dict[str, int] = {}
+        # With their expiries, by owner.
+        self._engines: dict[str, tuple[EngineRow, int]] = {}
+        self._shard_count: int | None = None
 
     def newest_epoch(self, shard: int) -> int | None:
         """Return the epoch of the shard's newest lease, if there was one."""
@@ -35,14 +36,14 @@ class MemoryLeases:
         self._expiries[shard] = now + round(ttl_seconds * MICROSECONDS)
         return lease
 
-    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+    async def renew(
+        self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
+    ) -> Ownership:
         self._tables.check_open()
-        now = self._tables.clock.now()
-        expires_at = now + round(ttl_seconds * MICROSECONDS)
-        self._engines = {name: expiry for name, expiry in self._engines.items() if expiry > now}
-        self._engines[owner] = expires_at
+        expires_at = self._tables.clock.now() + round(ttl_seconds * MICROSECONDS)
+        self._engines[engine.owner] = (engine, expires_at)
         for shard, epoch in leases.items():
-            if self._owners.get(shard) == owner and self._epochs.get(shard) == epoch:
+            if self._owners.get(shard) == engine.owner and self._epochs.get(shard) == epoch:
                 self._expiries[shard] = expires_at
         return await self.ownership()
 
@@ -65,7 +66,18 @@ class MemoryLeases:
             leases.append(
                 LeaseRow(shard, owner, epoch, expired=expired, expires_at=self._expiries.get(shard))
             )
-        return Ownership(sorted(self._engines), leases)
+        return Ownership(await self.engines(), leases)
+
+    async def engines(self) -> Sequence[EngineRow]:
+        self._tables.check_open()
+        now = self._tables.clock.now()
+        return [engine for _, (engine, expiry) in sorted(self._engines.items()) if expiry > now]
+
+    async def record_shard_count(self, count: int) -> int:
+        self._tables.check_open()
+        if self._shard_count is None:
+            self._shard_count = count
+        return self._shard_count
 
     async def deregister(self, owner: str) -> None:
         self._tables.check_open()

@@ -62,6 +62,7 @@ class MemoryOverview:
                     attempt=row.attempt,
                     started_at=row.started_at,
                     completed_at=row.completed_at,
+                    first_started_at=row.first_started_at,
                 )
                 spans.append(span)
         return spans[:limit]

@@ -25,7 +25,8 @@ class MemoryRuns(MemorySchedules):
         self._runs: dict[str, RunRow] = {}
         self._requests: dict[str, RunRequest] = {}
         self._deliveries: dict[str, DeliveryRow] = {}
-        self._heartbeats: dict[int, int] = {}
+        # When the last one was, and how many there were.
+        self._heartbeats: dict[int, tuple[int, int]] = {}
         # By workflow and run; the events of schedules have NO_RUN.
         self._events: dict[tuple[WorkflowId, RunId], list[Event]] = {}
 
@@ -78,6 +79,11 @@ class MemoryRuns(MemorySchedules):
         for run_id in old:
             row = self._runs.pop(run_id)
             self._events.pop((row.workflow_id, run_id), None)
+        for (workflow_id, run_id), events in self._events.items():
+            if run_id == NO_RUN:
+                self._events[workflow_id, run_id] = [
+                    event for event in events if event.at >= finished_before
+                ]
         deleted = set(job_ids)
         self._deliveries = {
             key: row for key, row in self._deliveries.items() if row.job_id not in deleted
@@ -130,6 +136,15 @@ class MemoryRuns(MemorySchedules):
     async def existing(self, run_ids: Sequence[str]) -> Sequence[str]:
         return [run_id for run_id in run_ids if run_id in self._runs]
 
+    async def of_slots(self, workflow_id: str, slots: Sequence[int]) -> Sequence[RunRow]:
+        wanted = set(slots)
+        found = (
+            row
+            for row in self._runs.values()
+            if row.workflow_id == workflow_id and row.scheduled_at in wanted
+        )
+        return sorted(found, key=lambda row: (row.scheduled_at, row.run_id))
+
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
         found = (
             row for row in self._runs.values() if row.shard == shard and row.state not in RUN_FINAL
@@ -159,12 +174,19 @@ class MemoryRuns(MemorySchedules):
     async def counts(self) -> Mapping[tuple[str, str], int]:
         return Counter((row.workflow_id, row.state.value) for row in self._runs.values())
 
-    async def put_heartbeat(self, shard: int) -> None:
-        self._heartbeats[shard] = self._clock.now()
+    async def put_heartbeat(self, shard: int) -> int:
+        _, total = self._heartbeats.get(shard, (0, 0))
+        self._heartbeats[shard] = (self._clock.now(), total + 1)
+        return total + 1
 
     async def heartbeat_age_seconds(self, shard: int) -> float | None:
-        at = self._heartbeats.get(shard)
-        return None if at is None else max(0, self._clock.now() - at) / MICROSECONDS
+        if shard not in self._heartbeats:
+            return None
+        at, _ = self._heartbeats[shard]
+        return max(0, self._clock.now() - at) / MICROSECONDS
+
+    async def heartbeats(self) -> Mapping[int, int]:
+        return {shard: total for shard, (_, total) in self._heartbeats.items()}
 
     async def deliveries(self, wanted: DeliveryFilter) -> Sequence[DeliveryRow]:
         found = [

@@ -37,10 +37,10 @@ class JobRows:
         return JobSnapshot(job, list(self.nodes.values()), (), self.in_flight)
 
     def restored(self) -> JobSnapshot:
-        """Return the job with its nodes and the loops that did not complete."""
+        """Return the job with its nodes and the loops that a retry may resume."""
         loops: list[LoopRows] = []
         for node in self.nodes.values():
-            if node.progress is not None and node.status != "completed":
+            if node.progress is not None:
                 progress = read_progress(node.progress)
                 if progress.total >= 0:
                     loops.append(self._loop(node.number, progress.generation))

@@ -65,6 +65,7 @@ class MemoryWorkflows:
         if not self._versions(workflow_id) or self._is_deleted(workflow_id):
             raise no_workflow(workflow_id)
         self._deleted[workflow_id] = len(self._versions(workflow_id))
+        self._aliases.pop(workflow_id, None)
         self._runs.remove_schedule(workflow_id, now)
 
     async def aliases(self, workflow_id: str) -> Mapping[str, Sequence[AliasTarget]]:
@@ -78,6 +79,8 @@ class MemoryWorkflows:
         if not targets:
             aliases.pop(alias, None)
             return
+        if self._is_deleted(workflow_id):
+            raise no_workflow(workflow_id)
         count = len(self._versions(workflow_id))
         if not all(1 <= target.version <= count for target in targets):
             raise no_versions(workflow_id, [target.version for target in targets])

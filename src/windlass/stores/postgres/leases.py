@@ -1,8 +1,8 @@
 """Leases and engines in PostgreSQL."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from windlass.ports.store.leases import Lease, LeaseRow, Ownership
+from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
@@ -26,10 +26,13 @@ class PostgresLeases:
         )
         return Lease(*rows[0]) if rows else None
 
-    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+    async def renew(
+        self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
+    ) -> Ownership:
         await self._database.write_lease(
             "lease_renew",
-            owner=owner,
+            owner=engine.owner,
+            worker_timeout_seconds=engine.worker_timeout_seconds,
             shards=list(leases),
             epochs=list(leases.values()),
             ttl_seconds=ttl_seconds,
@@ -46,10 +49,20 @@ class PostgresLeases:
     async def ownership(self) -> Ownership:
         return await self._database.query(self._ownership)
 
+    async def engines(self) -> Sequence[EngineRow]:
+        return await self._database.query(self._engines)
+
+    async def record_shard_count(self, count: int) -> int:
+        await self._database.write("shard_count_put", count=count)
+        [(recorded,)] = await self._database.rows("shard_count_get")
+        return recorded
+
     async def deregister(self, owner: str) -> None:
         await self._database.write_lease("engine_delete", owner=owner)
 
     async def _ownership(self, session: Session) -> Ownership:
         leases = await self._database.execute(session, "lease_list")
-        engines = await self._database.execute(session, "engine_list")
-        return Ownership([owner for (owner,) in engines], [LeaseRow(*row) for row in leases])
+        return Ownership(await self._engines(session), [LeaseRow(*row) for row in leases])
+
+    async def _engines(self, session: Session) -> list[EngineRow]:
+        return [EngineRow(*row) for row in await self._database.execute(session, "engine_list")]

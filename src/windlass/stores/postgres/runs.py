@@ -16,8 +16,9 @@ class PostgresRuns(SqlRuns):
         super().__init__(database)
         self._postgres = database
 
-    async def put_heartbeat(self, shard: int) -> None:
-        await self._postgres.write("run_heartbeat_put", shard=shard)
+    async def put_heartbeat(self, shard: int) -> int:
+        rows = await self._postgres.write("run_heartbeat_put", shard=shard)
+        return rows[0][0]
 
     async def heartbeat_age_seconds(self, shard: int) -> float | None:
         row = await self._postgres.first("run_heartbeat_age", shard=shard)
@@ -44,6 +45,7 @@ class PostgresRuns(SqlRuns):
 
     async def prune(self, finished_before: int, limit: int, job_ids: Sequence[str]) -> None:
         """Delete runs that ended before an instant, with their events, and the deliveries of deleted jobs."""
+        await self._postgres.write("schedule_event_prune", finished_before=finished_before)
         await self._postgres.write(
             "run_prune", finished_before=finished_before, limit=limit * RUNS_PER_JOB
         )

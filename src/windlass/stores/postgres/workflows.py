@@ -61,6 +61,7 @@ class PostgresWorkflows(SqlWorkflows):
                 deleted = await self._postgres.execute(
                     session, "workflow_delete", workflow_id=workflow_id, now=now
                 )
+                await self._postgres.execute(session, "alias_delete_all", workflow_id=workflow_id)
                 await self._runs.remove_schedule(session, workflow_id, now)
                 return None if deleted else no_workflow(workflow_id)
 
@@ -74,17 +75,31 @@ class PostgresWorkflows(SqlWorkflows):
         if not targets:
             await self._postgres.write("alias_delete", workflow_id=workflow_id, alias=alias)
             return
-        # Versions are never deleted, so one that exists now still exists when the alias is written.
         versions = sorted({target.version for target in targets})
-        [(count,)] = await self._postgres.rows(
-            "workflow_version_count", workflow_id=workflow_id, versions=versions
-        )
-        if count != len(versions):
-            raise no_versions(workflow_id, versions)
-        await self._postgres.write(
-            "alias_put",
-            workflow_id=workflow_id,
-            alias=alias,
-            targets=encoded_text(targets),
-            now=now,
-        )
+
+        async def put(session: Session) -> WindlassError | None:
+            async with session.transaction():
+                await self._postgres.execute(session, "workflow_lock", workflow_id=workflow_id)
+                live = await self._postgres.execute(
+                    session, "workflow_live", workflow_id=workflow_id
+                )
+                if not live:
+                    return no_workflow(workflow_id)
+                [(count,)] = await self._postgres.execute(
+                    session, "workflow_version_count", workflow_id=workflow_id, versions=versions
+                )
+                if count != len(versions):
+                    return no_versions(workflow_id, versions)
+                await self._postgres.execute(
+                    session,
+                    "alias_put",
+                    workflow_id=workflow_id,
+                    alias=alias,
+                    targets=encoded_text(targets),
+                    now=now,
+                )
+                return None
+
+        refusal = await self._postgres.change(put)
+        if refusal is not None:
+            raise refusal

@@ -78,6 +78,11 @@ class SqlRuns:
         rows = await self._database.rows("run_existing", run_ids=list(run_ids))
         return [run_id for (run_id,) in rows]
 
+    async def of_slots(self, workflow_id: str, slots: Sequence[int]) -> Sequence[RunRow]:
+        return await self._database.read(
+            "run_of_slots", _runs_of, workflow_id=workflow_id, slots=list(slots)
+        )
+
     async def unfinished(self, shard: int) -> Sequence[RunRow]:
         return await self._database.read("run_unfinished", _runs_of, shard=shard)
 
@@ -104,6 +109,10 @@ class SqlRuns:
     async def counts(self) -> Mapping[tuple[str, str], int]:
         rows = await self._database.rows("run_counts")
         return {(workflow_id, state): count for workflow_id, state, count in rows}
+
+    async def heartbeats(self) -> Mapping[int, int]:
+        rows = await self._database.rows("run_heartbeat_totals")
+        return {row[0]: row[1] for row in rows}
 
     async def put_request(self, request: RunRequest) -> None:
         await self._database.write("run_request_insert", **structs.asdict(request))

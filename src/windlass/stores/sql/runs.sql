@@ -57,9 +57,9 @@ select body from run_events
  where run_id = :run_id and last_seq > :after and first_seq <= :after + :limit order by first_seq;
 
 -- name: schedule_event_pages
+-- Old pages are deleted, so the first event may have any number. Each page has at least one event.
 select body from run_events
- where run_id = '' and workflow_id = :workflow_id and last_seq > :after and first_seq <= :after + :limit
- order by first_seq;
+ where run_id = '' and workflow_id = :workflow_id and last_seq > :after order by first_seq limit :limit;
 
 -- name: run_request_insert
 insert into run_requests ({run_request_columns})
@@ -86,3 +86,7 @@ select {delivery_columns} from deliveries
 
 -- name: delivery_delete_of_jobs
 delete from deliveries where job_id {in_texts :job_ids};
+
+-- name: run_heartbeat_totals
+-- One row per shard that ever had active runs.
+select shard, total from run_heartbeats;

@@ -43,5 +43,8 @@ select alias, targets from aliases where workflow_id = :workflow_id order by ali
 insert into aliases (workflow_id, alias, targets, updated_at) values (:workflow_id, :alias, :targets, :now)
     on conflict (workflow_id, alias) do update set targets = excluded.targets, updated_at = excluded.updated_at;
 
+-- name: alias_delete_all
+delete from aliases where workflow_id = :workflow_id;
+
 -- name: alias_delete
 delete from aliases where workflow_id = :workflow_id and alias = :alias;

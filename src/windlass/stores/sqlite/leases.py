@@ -1,9 +1,9 @@
 """Leases and engines in SQLite. Each operation runs on the writer's thread, so it needs no lock."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store.leases import Lease, LeaseRow, Ownership
+from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
 
@@ -32,12 +32,20 @@ class SqliteLeases:
 
         return await self._database.transact(claim)
 
-    async def renew(self, owner: str, leases: Mapping[int, int], ttl_seconds: float) -> Ownership:
+    async def renew(
+        self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
+    ) -> Ownership:
         now = self._database.now()
         expires_at = _expiry(now, ttl_seconds)
 
         def renew(connection: Connection) -> Ownership:
-            self._database.execute(connection, "engine_put", owner=owner, expires_at=expires_at)
+            self._database.execute(
+                connection,
+                "engine_put",
+                owner=engine.owner,
+                expires_at=expires_at,
+                worker_timeout_seconds=engine.worker_timeout_seconds,
+            )
             self._database.execute(connection, "engine_delete_expired", now=now)
             for shard, epoch in leases.items():
                 self._database.execute(
@@ -45,7 +53,7 @@ class SqliteLeases:
                     "lease_renew",
                     shard=shard,
                     epoch=epoch,
-                    owner=owner,
+                    owner=engine.owner,
                     expires_at=expires_at,
                 )
             return self._ownership(connection, now)
@@ -63,6 +71,19 @@ class SqliteLeases:
         now = self._database.now()
         return await self._database.query(lambda connection: self._ownership(connection, now))
 
+    async def engines(self) -> Sequence[EngineRow]:
+        now = self._database.now()
+        return await self._database.query(lambda connection: self._engines(connection, now))
+
+    async def record_shard_count(self, count: int) -> int:
+        def record(connection: Connection) -> int:
+            self._database.execute(connection, "shard_count_put", count=count)
+            row = self._database.execute_first(connection, "shard_count_get")
+            assert row is not None
+            return row[0]
+
+        return await self._database.transact(record)
+
     async def deregister(self, owner: str) -> None:
         await self._database.write("engine_delete", owner=owner)
 
@@ -79,8 +100,12 @@ class SqliteLeases:
         for shard, owner, epoch, expires_at in self._database.execute(connection, "lease_list"):
             expired = owner is not None and _is_expired(expires_at, now)
             leases.append(LeaseRow(shard, owner, epoch, expired=expired, expires_at=expires_at))
-        engines = [owner for (owner,) in self._database.execute(connection, "engine_list")]
-        return Ownership(engines, leases)
+        return Ownership(self._engines(connection, now), leases)
+
+    def _engines(self, connection: Connection, now: int) -> list[EngineRow]:
+        return [
+            EngineRow(*row) for row in self._database.execute(connection, "engine_list", now=now)
+        ]
 
 
 def _expiry(now: int, ttl_seconds: float) -> int:

@@ -27,8 +27,9 @@ class SqliteRuns(SqlRuns):
         self._mark_schedules = database.bulk("schedule_mark")
         self._put_deliveries = database.bulk("delivery_put")
 
-    async def put_heartbeat(self, shard: int) -> None:
-        await self._sqlite.write("run_heartbeat_put", shard=shard, now=self._sqlite.now())
+    async def put_heartbeat(self, shard: int) -> int:
+        rows = await self._sqlite.write("run_heartbeat_put", shard=shard, now=self._sqlite.now())
+        return rows[0][0]
 
     async def heartbeat_age_seconds(self, shard: int) -> float | None:
         row = await self._sqlite.first("run_heartbeat_get", shard=shard)
@@ -91,7 +92,8 @@ class SqliteRuns(SqlRuns):
         return store
 
     def prune(self, connection: Connection, finished_before: int, limit: int) -> None:
-        """Delete runs that ended before an instant, with their events."""
+        """Delete runs that ended before an instant, with their events, and the old events of schedules."""
+        self._sqlite.execute(connection, "schedule_event_prune", finished_before=finished_before)
         rows = self._sqlite.execute(
             connection, "run_ended", finished_before=finished_before, limit=limit * RUNS_PER_JOB
         )

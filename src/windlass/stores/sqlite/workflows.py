@@ -76,6 +76,7 @@ class SqliteWorkflows(SqlWorkflows):
             )
             if deleted is None:
                 raise no_workflow(workflow_id)
+            self._sqlite.execute(connection, "alias_delete_all", workflow_id=workflow_id)
             self._runs.remove_schedule(connection, workflow_id, now)
 
         await self._change(workflow_id, delete)
@@ -96,6 +97,9 @@ class SqliteWorkflows(SqlWorkflows):
                 )
                 return
             versions = sorted({target.version for target in targets})
+            live = self._sqlite.execute_first(connection, "workflow_live", workflow_id=workflow_id)
+            if live is None:
+                raise no_workflow(workflow_id)
             found = self._sqlite.execute_first(
                 connection, "workflow_version_count", workflow_id=workflow_id, versions=versions
             )

@@ -81,6 +81,7 @@ export const NodeCard = memo(function NodeCard(props: CardProps) {
           {!isMarker && !isZoomedOut && <DetailLine {...props} />}
           {loop && <Counts counts={loopCounts(loop)} isZoomedOut={isZoomedOut} />}
         </span>
+        {state && state.exhaustedPages !== null && <PagesBadge />}
         {state && state.attempt > 1 && <AttemptBadge attempt={state.attempt} />}
       </button>
       {label !== undefined && (
@@ -128,6 +129,15 @@ function timeText(state: NodeState, now: number | null): string | null {
   }
   const end = state.endedAt === null ? (now ?? Date.now()) : toMilliseconds(state.endedAt);
   return formatDuration(Math.max(0, end - toMilliseconds(state.startedAt)) / 1000);
+}
+
+/** Marks a node that had more pages than it may read. */
+function PagesBadge() {
+  return (
+    <span className="shrink-0 rounded-full border border-failed/40 bg-surface px-1.5 text-[11px] font-semibold leading-[18px] text-failed">
+      more pages
+    </span>
+  );
 }
 
 function AttemptBadge({ attempt }: { attempt: number }) {

@@ -3,6 +3,7 @@
 import { EVENTS, type EventType } from "../../api/event_types";
 import type { Event } from "../../api/types";
 import { TEXT_CLASSES, type Tone, toneOf } from "../../components/status";
+import { pluralize } from "../../lib/format";
 
 export interface EventFilter {
   type: EventType | "";
@@ -38,6 +39,8 @@ export function eventSummary({ data }: Event): string {
     data.reason,
     data.delay_seconds !== undefined && `retry in ${data.delay_seconds.toFixed(2)} s`,
     data.total_iterations !== undefined && `${data.total_iterations} iterations`,
+    typeof data["failures"] === "number" && pluralize(data["failures"], "failure"),
+    data["is_exhausted"] === true && "more pages left",
     data.worker_id && `on ${data.worker_id}`,
     data.attempt_number !== undefined && data.attempt_number > 1 && `attempt ${data.attempt_number}`,
     data.queue !== undefined && data.queue !== "default" && `queue ${data.queue}`,

@@ -13,7 +13,14 @@ import { parseJsonObject } from "../../lib/json_object";
 import { isInternal } from "../internal_workflow";
 import { isFinal, isRetryable } from "../job_status";
 
-export function JobActions({ job, status, onResumed }: { job: Job; status: string; onResumed(): void }) {
+interface JobActionsProps {
+  job: Job;
+  status: string;
+  failures: number;
+  onResumed(): void;
+}
+
+export function JobActions({ job, status, failures, onResumed }: JobActionsProps) {
   const [open, setOpen] = useState<"cancel" | "run" | null>(null);
   const retry = useMutation({
     mutationFn: () => send("POST", apiPath("jobs", job.job_id, "retry")),
@@ -26,7 +33,7 @@ export function JobActions({ job, status, onResumed }: { job: Job; status: strin
           Cancel
         </Button>
       )}
-      {isRetryable(status) && (
+      {isRetryable(status, failures) && (
         <Button variant="primary" disabled={retry.isPending} onClick={() => retry.mutate()}>
           {status === "cancelled" ? "Retry cancelled" : "Retry failed"}
         </Button>

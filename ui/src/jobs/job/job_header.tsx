@@ -6,11 +6,12 @@ import { useEffect, useState } from "react";
 import { apiPath, get } from "../../api/client";
 import type { Definition, Job, NodeError, Page, Run } from "../../api/types";
 import { CopyButton } from "../../components/copy_button";
-import { Status } from "../../components/status";
+import { Status, statusText } from "../../components/status";
 import { Duration, RelativeTime, Timestamp } from "../../components/time";
+import { Failures } from "../failures";
 import { isInternal } from "../internal_workflow";
 import { isFinal } from "../job_status";
-import { WorkflowLink } from "../links";
+import { JobLink, WorkflowLink } from "../links";
 import type { JobState } from "../model/state";
 import { NodeErrorBox } from "../node/node_error_box";
 import { JobActions } from "./job_actions";
@@ -19,6 +20,7 @@ import { WebhookNote } from "./webhook_note";
 // Shorter interruptions are not shown.
 const CONNECTION_LOST_MS = 1_500;
 const RUNS_SEARCHED = 100;
+const STARTED_JOBS_MAX = 10;
 
 export interface JobHeaderProps {
   job: Job;
@@ -30,7 +32,7 @@ export interface JobHeaderProps {
 }
 
 export function JobHeader({ job, latest, definition, isConnectionLost, onResumed }: JobHeaderProps) {
-  const { status, startedAt, endedAt, error } = currentState(job, latest);
+  const { status, startedAt, endedAt, error, failures } = currentState(job, latest);
   return (
     <header className="mb-3">
       <div className="flex flex-wrap items-start justify-between gap-3">
@@ -39,6 +41,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
             <WorkflowLink workflowId={job.workflow_id} version={job.version} />
             <span className="text-sm" aria-live="polite">
               <Status status={status} />
+              <Failures status={status} failures={failures} />
             </span>
           </h1>
           <div className="mt-0.5 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-muted">
@@ -58,7 +61,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
           </div>
         </div>
         <div className="flex flex-wrap items-center gap-2">
-          <JobActions job={job} status={status} onResumed={onResumed} />
+          <JobActions job={job} status={status} failures={failures} onResumed={onResumed} />
         </div>
       </div>
       {isInternal(job.workflow_id) && <WebhookNote jobId={job.job_id} status={status} />}
@@ -72,10 +75,11 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
 function currentState(job: Job, latest: JobState | null) {
   const isLive = latest !== null && latest.seq > 0;
   if (isLive && !(isFinal(job.status) && isFinal(latest.status))) {
-    const { status, startedAt, endedAt, error } = latest;
-    return { status, startedAt, endedAt, error };
+    const { status, startedAt, endedAt, error, failures } = latest;
+    return { status, startedAt, endedAt, error, failures };
   }
-  return { status: job.status, startedAt: job.started_at, endedAt: job.completed_at, error: job.error };
+  const { status, error, failures } = job;
+  return { status, startedAt: job.started_at, endedAt: job.completed_at, error, failures };
 }
 
 /** Details that only some jobs have. */
@@ -90,6 +94,8 @@ function JobDetails({ job, status, definition }: { job: Job; status: string; def
       {job.priority !== 0 && <span>Priority {job.priority}</span>}
       {job.idempotency_key && <span className="break-all">Key {job.idempotency_key}</span>}
       {definition && hasRuns(definition) && <RunOfJob job={job} />}
+      <Origin job={job} />
+      {definition && hasRuns(definition) && <StartedJobs jobId={job.job_id} />}
     </>
   );
 }
@@ -113,6 +119,57 @@ function RunOfJob({ job }: { job: Job }) {
       <Link to="/runs/$runId" params={{ runId: run.run_id }} className="text-accent hover:underline">
         Run ({run.origin})
       </Link>
+    </span>
+  ) : null;
+}
+
+/** What started this job, if it was not submitted. */
+function Origin({ job }: { job: Job }) {
+  if (job.origin === "submit") {
+    return null;
+  }
+  return (
+    <span>
+      Started by {statusText(job.origin).toLowerCase()}
+      {job.parent_job_id && (
+        <>
+          {" of "}
+          <JobLink jobId={job.parent_job_id} />
+        </>
+      )}
+      {job.parent_run_id && (
+        <>
+          {" ("}
+          <Link
+            to="/runs/$runId"
+            params={{ runId: job.parent_run_id }}
+            className="break-all text-accent hover:underline"
+          >
+            run
+          </Link>
+          )
+        </>
+      )}
+    </span>
+  );
+}
+
+/** The jobs that the run of this job started. */
+function StartedJobs({ jobId }: { jobId: string }) {
+  const query = { parent_job_id: jobId, limit: STARTED_JOBS_MAX };
+  const jobs = useQuery({
+    queryKey: ["jobs", "started", jobId],
+    queryFn: ({ signal }) => get<Page<Job>>(apiPath("jobs"), query, signal),
+  });
+  const started = jobs.data?.items ?? [];
+  return started.length > 0 ? (
+    <span>
+      Started{" "}
+      {started.map((job) => (
+        <span key={job.job_id} className="mr-1">
+          {job.workflow_id} <JobLink jobId={job.job_id} />
+        </span>
+      ))}
     </span>
   ) : null;
 }

@@ -39,7 +39,7 @@ export function BulkBar({ selected, onClear }: { selected: Job[]; onClear(): voi
     return null;
   }
   const active = selected.filter((job) => !isFinal(job.status));
-  const retryable = selected.filter((job) => isRetryable(job.status));
+  const retryable = selected.filter((job) => isRetryable(job.status, job.failures));
   return (
     <div className={BAR_CLASS}>
       <span className="font-medium">{pluralize(selected.length, "job")} selected</span>

@@ -5,6 +5,7 @@ import { ScrollBox } from "../../components/scroll_box";
 import { FILL_CLASSES, Status, StatusIcon, statusText, toneOf } from "../../components/status";
 import { Duration, RelativeTime, useNow } from "../../components/time";
 import { secondsBetween } from "../../lib/format";
+import { Failures } from "../failures";
 import { isFinal } from "../job_status";
 import { JobLink, WorkflowLink } from "../links";
 
@@ -77,6 +78,7 @@ function Row({ job, selection, longest, now }: { job: Job; selection: Selection;
       <td className="px-2">
         <span className="hidden sm:flex">
           <Status status={job.status} />
+          <Failures status={job.status} failures={job.failures} />
         </span>
         <span className="flex sm:hidden">
           <StatusIcon status={job.status} />

@@ -1,6 +1,6 @@
 // The state of a job as the API returns it, without reading its events.
 
-import type { Job, Node, NodeStatus } from "../../api/types";
+import type { Job, Json, Node, NodeStatus } from "../../api/types";
 import type { Graph } from "./graph";
 import { initialState, type JobState, PENDING_NODE } from "./state";
 
@@ -12,6 +12,7 @@ export function stateFromApi(graph: Graph, job: Job, nodes: readonly Node[]): Jo
     startedAt: job.started_at,
     endedAt: job.completed_at,
     error: job.error,
+    failures: job.failures,
     nodes: graph.nodes.map(({ id }) => {
       const node = byId.get(id);
       if (node === undefined) {
@@ -25,7 +26,20 @@ export function stateFromApi(graph: Graph, job: Job, nodes: readonly Node[]): Jo
         endedAt: node.completed_at,
         error: node.error,
         loop: node.loop,
+        exhaustedPages: exhaustedPages(node.meta),
       };
     }),
   };
+}
+
+/** The number of pages that a node read, by its metadata, if there were more than allowed. */
+function exhaustedPages(meta: Json): number | null {
+  if (meta === null || typeof meta !== "object" || Array.isArray(meta)) {
+    return null;
+  }
+  const retry = meta["retry"];
+  if (retry === null || typeof retry !== "object" || Array.isArray(retry) || !retry["is_exhausted"]) {
+    return null;
+  }
+  return Number(retry["pages"] ?? 0);
 }

@@ -111,8 +111,21 @@ describe("fold", () => {
     fold(state, { ...started, seq: started.seq + 2, data: { attempt_number: 1, worker_id: "worker-2" } });
     const again = nodeOf(state, "call");
 
-    expect([lost.status, lost.startedAt, lost.attempts[0]?.worker]).toEqual(["dispatched", null, null]);
+    expect([lost.status, lost.startedAt, lost.attempts[0]?.worker]).toEqual(["dispatched", started.timestamp, null]);
     expect([again.status, again.attempts.map(({ worker }) => worker)]).toEqual(["running", ["worker-2"]]);
+  });
+
+  it("counts the failures of a completed job until it is retried", () => {
+    const tolerant = recording("tolerant");
+    const state = folded(tolerant);
+    const last = tolerant.events.at(-1) as Event;
+    fold(state, { ...last, seq: last.seq + 1, event_type: "job_completed", node_id: null, data: { failures: 2 } });
+    expect(state.failures).toBe(2);
+
+    const nodes = state.graph.nodes.map(({ id }) => id);
+    fold(state, { ...last, seq: last.seq + 2, event_type: "job_retried", node_id: null, data: { nodes } });
+
+    expect(state.failures).toBe(0);
   });
 
   it("completes START with the first step and END when it is ready", () => {

@@ -65,6 +65,7 @@ function foldJob(state: JobState, event: Event): void {
       state.status = event.event_type === "job_failed" ? "failed" : "completed";
       state.endedAt = at;
       state.error = data.error ?? null;
+      state.failures = Number(data.failures ?? 0);
       break;
     case "job_cancelled":
       state.status = "cancelled";
@@ -90,6 +91,7 @@ function retry(state: JobState, at: string, data: EventData): void {
   state.startedAt ??= at;
   state.endedAt = null;
   state.error = null;
+  state.failures = 0;
   const retried = new Set<number>();
   for (const id of Array.isArray(data.nodes) ? data.nodes : []) {
     const number = state.graph.index.get(String(id));
@@ -108,7 +110,8 @@ function retry(state: JobState, at: string, data: EventData): void {
 /** `isRestart` if the inputs of the node may change: its loop then starts over. */
 function resetNode(state: JobState, number: number, isRestart: boolean): void {
   const node = state.nodes[number] as NodeState;
-  const keepsLoop = node.loop !== null && !isRestart && node.status !== "completed";
+  const hasFailures = node.loop !== null && node.loop.failed > 0;
+  const keepsLoop = node.loop !== null && !isRestart && (node.status !== "completed" || hasFailures);
   state.activeIterations.delete(number);
   state.nodes[number] = {
     ...node,
@@ -120,6 +123,7 @@ function resetNode(state: JobState, number: number, isRestart: boolean): void {
     error: null,
     reason: null,
     waitUntil: null,
+    exhaustedPages: null,
     loop: keepsLoop ? { ...(node.loop as LoopCounts), failed: 0, cancelled: 0, running: 0, waiting: 0 } : null,
   };
 }
@@ -154,7 +158,11 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
         attempts: withLastEnded(node, at, "retrying", error),
       };
     case "retry_sequence_completed":
-      return { status: "waiting", attempts: withLastEnded(node, at, "completed", null) };
+      return {
+        status: "waiting",
+        exhaustedPages: data.is_exhausted ? Number(data.total_attempts ?? 0) : null,
+        attempts: withLastEnded(node, at, "completed", null),
+      };
     case "node_failed":
       return { ...ended("failed", attempt, at), error, attempts: withLastEnded(node, at, "failed", error) };
     case "node_skipped":
@@ -165,6 +173,8 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
         reason: data.reason ?? null,
         attempts: withLastEnded(node, at, "cancelled", null),
       };
+    case "task_redelivered":
+      return redelivered(node);
     case "worker_lost":
       // Without an error the next worker starts the same attempt again; with one, another attempt follows.
       return error === null
@@ -197,7 +207,6 @@ function dispatched(node: NodeState, number: number, at: string): Change {
     status: "dispatched",
     attempt: number,
     dispatchedAt: at,
-    startedAt: null,
     error: null,
     waitUntil: null,
     attempts: [...node.attempts, attempt],
@@ -207,14 +216,14 @@ function dispatched(node: NodeState, number: number, at: string): Change {
 function started(node: NodeState, number: number, at: string, worker: string | null): Change {
   const last = node.attempts.at(-1);
   const attempts = last ? [...node.attempts.slice(0, -1), { ...last, startedAt: at, worker }] : node.attempts;
-  return { status: "running", attempt: number, startedAt: at, attempts };
+  return { status: "running", attempt: number, startedAt: node.startedAt ?? at, attempts };
 }
 
 /** Return the last attempt to the queue: its worker was lost. */
 function redelivered(node: NodeState): Change {
   const last = node.attempts.at(-1);
   const attempts = last ? [...node.attempts.slice(0, -1), { ...last, startedAt: null, worker: null }] : node.attempts;
-  return { status: "dispatched", startedAt: null, attempts };
+  return { status: "dispatched", attempts };
 }
 
 /** Return the attempts with the last one ended. */

@@ -46,6 +46,7 @@ const COUNTED_AS: Record<StatusEventType<"iteration">, Count> & Partial<Record<E
   retry_sequence_completed: "waiting",
   // The next worker starts the attempt again, or another attempt follows.
   worker_lost: "running",
+  task_redelivered: "running",
   iteration_completed: "completed",
   iteration_failed: "failed",
   iteration_skipped: "skipped",

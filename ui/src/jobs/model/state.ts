@@ -23,7 +23,7 @@ export interface NodeState {
   readonly attempt: number;
   readonly readyAt: string | null;
   readonly dispatchedAt: string | null;
-  /** Start of the last attempt, as in the API. */
+  /** Start of the first attempt since the job was started or retried, as in the API. */
   readonly startedAt: string | null;
   readonly endedAt: string | null;
   readonly error: NodeError | null;
@@ -32,6 +32,8 @@ export interface NodeState {
   /** When the next attempt is due, while the node waits for it. */
   readonly waitUntil: string | null;
   readonly loop: LoopCounts | null;
+  /** The number of pages that were read, if there were more than allowed. */
+  readonly exhaustedPages: number | null;
   readonly attempts: readonly Attempt[];
 }
 
@@ -44,6 +46,8 @@ export interface JobState {
   startedAt: string | null;
   endedAt: string | null;
   error: NodeError | null;
+  /** Failures that a completed job tolerated. */
+  failures: number;
   nodes: NodeState[];
   version: number;
   graph: Graph;
@@ -64,6 +68,7 @@ export const PENDING_NODE: NodeState = {
   reason: null,
   waitUntil: null,
   loop: null,
+  exhaustedPages: null,
   attempts: [],
 };
 
@@ -76,6 +81,7 @@ export function initialState(graph: Graph, job?: Pick<Job, "created_at">): JobSt
     startedAt: null,
     endedAt: null,
     error: null,
+    failures: 0,
     nodes: graph.nodes.map(() => PENDING_NODE),
     version: 0,
     graph,

@@ -8,6 +8,7 @@ import { Detail } from "../../components/details";
 import { ErrorAlert } from "../../components/query_result";
 import { Status, StatusIcon } from "../../components/status";
 import { Duration, Timestamp } from "../../components/time";
+import { pluralize } from "../../lib/format";
 import type { JobViewProps } from "../job/job_view_props";
 import { NodeLogs } from "../job/logs_view";
 import { isFinal } from "../job_status";
@@ -120,6 +121,14 @@ function NodeDetails({ nodeState, until }: { nodeState: NodeState; until: string
       {nodeState.startedAt !== null && (nodeState.endedAt !== null || nodeState.status === "running") && (
         <Detail name="Duration">
           <Duration start={nodeState.startedAt} end={nodeState.endedAt ?? until} />
+          {nodeState.attempts.length > 1 && <span className="text-muted"> over all attempts</span>}
+        </Detail>
+      )}
+      {nodeState.exhaustedPages !== null && (
+        <Detail name="Pages">
+          <span className="text-failed">
+            {pluralize(nodeState.exhaustedPages, "page")} read, more remain. Raise retry.on_success.max_attempts.
+          </span>
         </Detail>
       )}
     </dl>

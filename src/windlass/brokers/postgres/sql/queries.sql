@@ -61,13 +61,21 @@ update broker_tasks set holder = null, extended_at = null, losses = losses + 1
 returning broker_tasks.task_id, queue, body, losses, lost.holder as worker_id;
 
 -- name: forget_workers
-with lost as (
+with silent as (
     delete from broker_workers
      where seen_at < clock_timestamp() - make_interval(secs => $1)
        and not exists (select from broker_tasks where holder = broker_workers.worker_id)
     returning worker_id
 )
-delete from broker_cancellations where worker_id in (select worker_id from lost);
+delete from broker_cancellations where worker_id in (select worker_id from silent);
+
+-- name: deregister
+with stopped as (
+    delete from broker_workers
+     where worker_id = $1 and not exists (select from broker_tasks where holder = $1)
+    returning worker_id
+)
+delete from broker_cancellations where worker_id in (select worker_id from stopped);
 
 -- name: cancel
 with deleted as (
@@ -87,8 +95,9 @@ returning task_id;
 delete from broker_tasks where task_id = any ($1::text[]);
 
 -- name: workers
-select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint,
-       (select count(*) from broker_tasks where holder = broker_workers.worker_id)
+select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint as seen_at,
+       extract(epoch from clock_timestamp() - seen_at)::double precision as silent_seconds,
+       (select count(*) from broker_tasks where holder = broker_workers.worker_id) as held
   from broker_workers order by worker_id limit $1;
 
 -- name: held

@@ -214,3 +214,18 @@ local function notify_shards(notifications)
     redis.call('PUBLISH', prefix .. 'inbox:' .. shard, payload)
   end
 end
+
+-- Remove those of the workers that hold no tasks.
+local function remove_workers(workers)
+  local is_holder = {}
+  for _, lease in ipairs(#workers > 0 and redis.call('HVALS', LEASES) or {}) do
+    is_holder[lease_holder(lease)] = true
+  end
+  for _, worker in ipairs(workers) do
+    if not is_holder[worker] then
+      redis.call('ZREM', WORKERS, worker)
+      redis.call('HDEL', WORKER_QUEUES, worker)
+      redis.call('DEL', prefix .. 'cancellations:' .. worker)
+    end
+  end
+end

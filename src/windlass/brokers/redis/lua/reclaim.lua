@@ -1,4 +1,4 @@
--- Requeue tasks without a recent heartbeat, notify their shards, and remove lost workers that hold nothing.
+-- Requeue tasks without a recent heartbeat and notify their shards.
 -- Several engines may run this at once: requeueing a task also removes its lease, so each task is reclaimed once.
 -- KEYS: 1 the prefix. ARGV: 1 microseconds without a heartbeat, 2 leases to scan (approximately), 3 the scan cursor.
 -- Returns the next cursor, 0 at the end, and how many tasks were requeued.
@@ -30,20 +30,4 @@ for i, id in ipairs(candidates) do
 end
 enqueue_collected(collected)
 notify_shards(notifications)
-if cursor == '0' then
-  -- At the end of the scan, lost workers hold nothing any more.
-  local before = '(' .. string.format('%.0f', expired_before)
-  local lost = redis.call('ZRANGEBYSCORE', WORKERS, '-inf', before, 'LIMIT', 0, ARGV[2])
-  local is_holder = {}
-  for _, lease in ipairs(#lost > 0 and redis.call('HVALS', LEASES) or {}) do
-    is_holder[lease_holder(lease)] = true
-  end
-  for _, worker in ipairs(lost) do
-    if not is_holder[worker] then
-      redis.call('ZREM', WORKERS, worker)
-      redis.call('HDEL', WORKER_QUEUES, worker)
-      redis.call('DEL', prefix .. 'cancellations:' .. worker)
-    end
-  end
-end
 return { cursor, count }

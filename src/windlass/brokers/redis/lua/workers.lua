@@ -1,7 +1,8 @@
 -- Called rarely, so the tasks of each worker are counted here and not stored.
 -- KEYS: 1 the prefix. ARGV: 1 workers at most, 2 tasks of each worker at most.
--- Returns for each worker its id, the time of its last call, its queues as JSON, the number of held tasks, then the id
--- and the time of the claim of some of them.
+-- Returns for each worker its id, the time of its last call, the microseconds since then, its queues as JSON, the number
+-- of held tasks, then the id and the time of the claim of some of them.
+local at = now()
 local found, held, tasks = {}, {}, {}
 local leases = redis.call('HGETALL', LEASES)
 for i = 1, #leases, 2 do
@@ -18,6 +19,7 @@ local workers = redis.call('ZRANGE', WORKERS, 0, ARGV[1] - 1, 'WITHSCORES')
 for i = 1, #workers, 2 do
   local worker = workers[i]
   local queues = redis.call('HGET', WORKER_QUEUES, worker) or ''
-  found[#found + 1] = { worker, workers[i + 1], queues, held[worker] or 0, unpack(tasks[worker] or {}) }
+  local silent = at - tonumber(workers[i + 1])
+  found[#found + 1] = { worker, workers[i + 1], silent, queues, held[worker] or 0, unpack(tasks[worker] or {}) }
 end
 return found

@@ -16,8 +16,10 @@ select shard, owner, epoch, coalesce(owner is not null and expires_at <= now(), 
 -- The epoch stays; only a takeover raises it, and a renewal after a takeover finds another epoch. Rows are locked in
 -- the order of their shards, and no transaction outlives the statement: an engine that is paused here blocks no other.
 with alive as (
-    insert into engines (owner, expires_at) values (:owner, now() + make_interval(secs => :ttl_seconds))
-        on conflict (owner) do update set expires_at = excluded.expires_at
+    insert into engines (owner, expires_at, worker_timeout_seconds)
+    values (:owner, now() + make_interval(secs => :ttl_seconds), :worker_timeout_seconds)
+        on conflict (owner) do update
+       set expires_at = excluded.expires_at, worker_timeout_seconds = excluded.worker_timeout_seconds
 ), dead as (
     delete from engines where owner in (
         select owner from engines where expires_at <= now() and owner <> :owner for update skip locked
@@ -31,4 +33,4 @@ update shards set expires_at = now() + make_interval(secs => :ttl_seconds)
   from own where shards.shard = own.shard and shards.epoch = own.epoch;
 
 -- name: engine_list
-select owner from engines where expires_at > now() order by owner;
+select owner, worker_timeout_seconds from engines where expires_at > now() order by owner;

@@ -17,10 +17,11 @@ select shard, owner, epoch, expires_at from shards order by shard;
 update shards set expires_at = :expires_at where shard = :shard and epoch = :epoch and owner = :owner;
 
 -- name: engine_put
-insert or replace into engines (owner, expires_at) values (:owner, :expires_at);
+insert or replace into engines (owner, expires_at, worker_timeout_seconds)
+values (:owner, :expires_at, :worker_timeout_seconds);
 
 -- name: engine_delete_expired
 delete from engines where expires_at <= :now;
 
 -- name: engine_list
-select owner from engines order by owner;
+select owner, worker_timeout_seconds from engines where expires_at > :now order by owner;

@@ -1,0 +1,71 @@
+"""Parts of large values, cut out of their JSON: everything around a part is skipped without being decoded."""
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from windlass.core.templates.json_values import Fuel, member
+from windlass.core.templates.render_frame import format_reference
+
+# Up to this index an element is found without a reference to every element of its list.
+FIRST_ELEMENTS = 64
+KEYS_KEPT = 1_024
+
+_OBJECT, _ARRAY = b"{", b"["
+
+
+def part_of(body: bytes, path: tuple[str | int, ...], label: str) -> bytes:
+    """Return the JSON of the part at a path. Undefined if there is none; `label` names the whole value."""
+    part = Raw(body)
+    for count, key in enumerate(path):
+        found = _find(part, key)
+        if found is None:
+            found = _look_up(part, key, format_reference(label, path[:count]))
+        part = found
+    return bytes(part)
+
+
+def _find(value: Raw, key: str | int) -> Raw | None:
+    """Return the value of a key or an index; None if it is not found this way."""
+    first = bytes(memoryview(value)[:1])
+    if isinstance(key, str):
+        if first != _OBJECT:
+            return None
+        shape = _object_with(key)
+    elif first == _ARRAY and key < FIRST_ELEMENTS:
+        shape = _array_with(key)
+    else:
+        return None
+    try:
+        return msgspec.json.decode(value, type=shape).value
+    except msgspec.ValidationError:
+        return None
+
+
+def _look_up(value: Raw, key: str | int, label: str) -> Raw:
+    """Return the value of a key or an index as a template does, with the same errors."""
+    first = bytes(memoryview(value)[:1])
+    shape: Any = Any
+    if first == _OBJECT:
+        shape = dict[str, Raw]
+    elif first == _ARRAY:
+        shape = list[Raw]
+    found = member(Fuel(), msgspec.json.decode(value, type=shape), key, label)
+    if isinstance(found, Raw):
+        return found
+    return Raw(msgspec.json.encode(found))
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _object_with(key: str) -> Any:
+    """Return the type of objects that have a key: only its value is kept."""
+    return msgspec.defstruct("ObjectWithKey", [("value", Raw)], rename={"value": key})
+
+
+@lru_cache(maxsize=FIRST_ELEMENTS)
+def _array_with(index: int) -> Any:
+    """Return the type of arrays that have an index: only the elements up to it are kept."""
+    before = [(f"before_{place}", Raw) for place in range(index)]
+    return msgspec.defstruct("ArrayWithIndex", [*before, ("value", Raw)], array_like=True)

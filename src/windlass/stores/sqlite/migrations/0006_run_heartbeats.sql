@@ -1,0 +1,2 @@
+-- How many heartbeats there were: a run counts those since its start.
+alter table run_heartbeats add column total integer not null default 0;

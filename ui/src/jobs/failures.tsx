@@ -1,0 +1,12 @@
+// The failures that a completed job tolerated.
+
+import { pluralize } from "../lib/format";
+
+export function Failures({ status, failures }: { status: string; failures: number }) {
+  if (status !== "completed" || failures === 0) {
+    return null;
+  }
+  return (
+    <span className="ml-2 whitespace-nowrap text-xs font-medium text-failed">{pluralize(failures, "failure")}</span>
+  );
+}
