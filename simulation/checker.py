@@ -146,6 +146,9 @@ def _check_promptness(replay: ReplayedJob, history: JobHistory) -> None:
 
 def _check_requests(replay: ReplayedJob, history: JobHistory, *, settled: bool) -> None:
     has_retry = False
+    retries = sum(request.kind == "retry" for request, _ in history.requests)
+    if replay.plan.runs is None and replay.round > retries:
+        replay.report("I1", f"{retries} requests to retry the job, but {replay.round} were applied")
     for request, applied in history.requests:
         if not applied:
             if settled:

@@ -50,6 +50,12 @@ JOB_MUTANTS = (
         "a retry keeps its attempt number", "loop_state", "self.number += 1", "self.number += 0"
     ),
     in_core(
+        "a repeated request changes a later round",
+        "completion",
+        "message.round is not None and message.round < job.state.round",
+        "False",
+    ),
+    in_core(
         "a dispatch is not stored",
         "turn",
         "                job.in_flight[node] = InFlightEntry(node, plan.id, self.now)\n",

@@ -46,4 +46,5 @@ KNOWN_SEEDS = {
     "an action overrides a veto": 13,
     "a run starts in the room of another without asking its hook": 77,
     "a lost notification of a schedule is not repeated": 10,
+    "a repeated request changes a later round": 168,
 }

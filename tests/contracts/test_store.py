@@ -504,15 +504,15 @@ async def test_requests_wait_oldest_first_until_applied(store: Store) -> None:
     await store.jobs.insert([new_job("j1"), new_job("elsewhere", shard=1)])
     lease = await store.leases.take(0, "one")
     for request_id, at in (("r3", 30), ("r1", 10), ("r2", 20)):
-        await store.jobs.put_request(Request(request_id, "j1", "retry", T0 + at, "why", "a"))
+        await store.jobs.put_request(Request(request_id, "j1", "retry", T0 + at, "why", "a", 2))
     await store.jobs.put_request(Request("other", "elsewhere", "cancel", T0))
     await store.commit(0, lease.epoch, changes(requests=["r2"]))
 
     waiting = await store.jobs.requests(0, 10)
 
     assert list(waiting) == [
-        Request("r1", "j1", "retry", T0 + 10, "why", "a"),
-        Request("r3", "j1", "retry", T0 + 30, "why", "a"),
+        Request("r1", "j1", "retry", T0 + 10, "why", "a", 2),
+        Request("r3", "j1", "retry", T0 + 30, "why", "a", 2),
     ]
     assert [r.request_id for r in await store.jobs.requests(0, 1)] == ["r1"]
     assert [r.request_id for r in await store.jobs.requests(1, 10)] == ["other"]

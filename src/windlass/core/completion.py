@@ -130,7 +130,7 @@ def cancel_job(turn: Turn, message: CancelRequested) -> None:
     job = turn.job
     if message.request_id is not None:
         turn.changes.requests.append(message.request_id)
-    if job.is_final:
+    if job.is_final or _is_outdated(job, message):
         return
     reason = message.reason or "cancelled by request"
     job.state.error = json_raw({"type": "cancelled", "message": reason})
@@ -147,14 +147,18 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     Of a completed job these are the failures that it tolerated: failed nodes, and the failed iterations of loops.
     """
     job = turn.job
-    if job.plan.runs is not None and job.is_final and not message.is_by_run:
+    is_outdated = _is_outdated(job, message)
+    has_runs = job.plan.runs is not None and not message.is_by_run
+    if has_runs and job.is_final and not is_outdated:
         # A retry by request is a run of its own, under the same constraints as any other run.
         turn.changes.arrivals.append(Arrival(job.id, message.request_id, message.from_node))
         return
     if message.request_id is not None:
         turn.changes.requests.append(message.request_id)
+    if is_outdated or not job.is_final:
+        return
     nodes = _nodes_to_reset(job, message.from_node)
-    if not job.is_final or not nodes:
+    if not nodes:
         return
     new_work = _nodes_with_new_work(job, nodes, message.from_node)
     for node in nodes:
@@ -171,6 +175,11 @@ def retry_job(turn: Turn, message: RetryRequested) -> None:
     job.ready.extend(node for node in nodes if not job.remaining[node])
     job.state.deadline_at = None
     turn.set_deadline()
+
+
+def _is_outdated(job: Job, message: CancelRequested | RetryRequested) -> bool:
+    """Whether a request was delivered again after it was applied: the job has been retried since it was made."""
+    return message.round is not None and message.round < job.state.round
 
 
 def _nodes_to_reset(job: Job, from_node: str | None) -> list[int]:

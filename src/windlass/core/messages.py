@@ -228,6 +228,8 @@ class CancelRequested(Struct, frozen=True, tag="cancel_requested"):
     # The stored request; None when a run cancels its job.
     request_id: str | None
     reason: str | None = None
+    # The round of the job that the request is about; None when a run cancels its job.
+    round: int | None = None
 
 
 class RetryRequested(Struct, frozen=True, tag="retry_requested"):
@@ -237,6 +239,8 @@ class RetryRequested(Struct, frozen=True, tag="retry_requested"):
     # The stored request; None when a run retries its job.
     request_id: str | None
     from_node: NodeId | None = None
+    # The round of the job that the request is about; None when a run retries its job.
+    round: int | None = None
 
     @property
     def is_by_run(self) -> bool:

@@ -80,9 +80,12 @@ class EngineJobs:
         return job
 
     async def cancel(self, job_id: str, reason: str | None = None) -> None:
+        state = (await self._store.jobs.get(job_id)).state
+        # A retry that is stored but not applied yet begins the next round; the cancellation comes after it.
+        round = state.round + 1 if state.is_final else state.round
         now = self._clock.now()
-        request = Request(self._ids.new(now), job_id, "cancel", now, reason=reason)
-        await self._request(request, CancelRequested(job_id, request.request_id, reason))
+        request = Request(self._ids.new(now), job_id, "cancel", now, reason=reason, round=round)
+        await self._request(request, CancelRequested(job_id, request.request_id, reason, round))
 
     async def retry(self, job_id: str, from_node: str | None = None) -> None:
         job = await self._store.jobs.get(job_id)
@@ -98,8 +101,11 @@ class EngineJobs:
             if from_node not in plan.index:
                 raise NodeNotFound(f"workflow {job.spec.workflow_id} has no node {from_node!r}")
         now = self._clock.now()
-        request = Request(self._ids.new(now), job_id, "retry", now, from_node=from_node)
-        await self._request(request, RetryRequested(job_id, request.request_id, from_node))
+        round = job.state.round
+        request = Request(
+            self._ids.new(now), job_id, "retry", now, from_node=from_node, round=round
+        )
+        await self._request(request, RetryRequested(job_id, request.request_id, from_node, round))
 
     async def _request(self, request: Request, message: Message) -> None:
         await self.await_applied(

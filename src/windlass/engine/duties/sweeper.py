@@ -112,5 +112,5 @@ class Sweeper:
 
 def _message(request: Request) -> JobMessage:
     if request.kind == "cancel":
-        return CancelRequested(request.job_id, request.request_id, request.reason)
-    return RetryRequested(request.job_id, request.request_id, request.from_node)
+        return CancelRequested(request.job_id, request.request_id, request.reason, request.round)
+    return RetryRequested(request.job_id, request.request_id, request.from_node, request.round)

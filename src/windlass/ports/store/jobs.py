@@ -86,6 +86,8 @@ class Request(Struct, frozen=True):
     created_at: int
     reason: str | None = None
     from_node: str | None = None
+    # The round of the job that the request is about.
+    round: int = 0
 
 
 class StoredResult(Struct, frozen=True):

@@ -73,8 +73,8 @@ select {iteration_state_columns} from iterations
 with job as (
     select shard from jobs where job_id = :job_id
 ), inserted as (
-    insert into requests (request_id, job_id, shard, kind, created_at, reason, from_node)
-    select :request_id, :job_id, shard, :kind, :created_at, :reason, :from_node from job
+    insert into requests (shard, {request_columns})
+    select shard, :request_id, :job_id, :kind, :created_at, :reason, :from_node, :round from job
         on conflict (request_id) do nothing
 )
 select shard from job;

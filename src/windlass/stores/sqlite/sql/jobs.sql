@@ -22,8 +22,8 @@ select {iteration_state_columns} from iterations
  where job_id = :job_id and number = :number and generation = :generation;
 
 -- name: request_insert
-insert into requests (request_id, job_id, shard, kind, created_at, reason, from_node)
-values (:request_id, :job_id, :shard, :kind, :created_at, :reason, :from_node)
+insert into requests (shard, {request_columns})
+values (:shard, :request_id, :job_id, :kind, :created_at, :reason, :from_node, :round)
     on conflict (request_id) do nothing;
 
 -- name: request_list
