@@ -313,7 +313,9 @@ async def test_no_process_is_left_after_a_stop(handler_module: ModuleType) -> No
         pids.append(int((await logged(bench, "")).strip() or 0))
         await bench.worker.stop(0)
 
-    assert [pid for pid in pids if is_alive(pid)] == []
+    for pid in pids:
+        # A killed process that is not our child ends on its own time.
+        await exited(pid)
     assert _children_of(os.getpid()) <= others
 
 
