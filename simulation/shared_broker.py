@@ -23,6 +23,8 @@ class SharedBroker:
         self.broker = MemoryBroker(clock)
         # By shard, each message under its number, oldest first.
         self._inboxes: dict[int, dict[int, Message]] = {}
+        # How often the contents were lost.
+        self.losses = 0
         # Numbers continue after the contents were lost, as those of Redis streams do.
         self._last_number = 0
         # Subscriptions survive a flush of the server.
@@ -32,6 +34,7 @@ class SharedBroker:
         """Lose all contents, as a flushed server does."""
         self.broker = MemoryBroker(self._clock)
         self._inboxes.clear()
+        self.losses += 1
 
     async def inbox(self, shard: int, wait_seconds: float) -> dict[int, Message]:
         """Return the messages of a shard after waiting for new ones."""
@@ -62,6 +65,10 @@ class SharedBrokerClient:
     def __getattr__(self, call: str) -> Any:
         # All calls but those below are the same for all processes.
         return getattr(self._server.broker, call)
+
+    async def incarnation(self) -> str:
+        """Implement Broker.incarnation."""
+        return str(self._server.losses)
 
     async def receive(self, shard: int, limit: int, wait_seconds: float) -> Sequence[Message]:
         """Implement Broker.receive."""

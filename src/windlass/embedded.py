@@ -18,7 +18,7 @@ from windlass.ports.store.jobs import JobFilter
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.process import ALL_ROLES, Process, open_process
 from windlass.reader import RESULT_BYTES_MAX, JobResult, Reader
-from windlass.settings import Settings
+from windlass.settings import Settings, is_shared
 from windlass.spec import Definition, definition_json, digest
 from windlass.views.deployment_warnings import deployment_warnings
 
@@ -138,12 +138,16 @@ class Embedded:
 async def open_embedded(
     settings: Settings, *, only_new_jobs: bool = False
 ) -> AsyncGenerator[Embedded]:
-    """Start an engine and a worker for all queues.
+    """Start an engine and the only worker, for all queues.
 
     With `only_new_jobs` the engine ignores unfinished jobs of earlier processes.
     """
     async with open_process(
-        settings, ALL_ROLES, queues=(ALL_QUEUES,), only_new_jobs=only_new_jobs
+        settings,
+        ALL_ROLES,
+        queues=(ALL_QUEUES,),
+        only_new_jobs=only_new_jobs,
+        is_only_worker=not is_shared(settings),
     ) as process:
         yield Embedded(process)
 

@@ -111,7 +111,7 @@ async def open_store(settings: Settings, clock: Clock) -> Store:
     )
 
 
-async def open_broker(settings: Settings, clock: Clock) -> Broker:
+async def open_broker(settings: Settings, clock: Clock, installation_id: str) -> Broker:
     """Open the broker: Redis if `redis_url` is set, otherwise PostgreSQL, or memory for an embedded database."""
     if settings.redis_url is not None:
         try:
@@ -121,7 +121,8 @@ async def open_broker(settings: Settings, clock: Clock) -> Broker:
             raise BrokerUnavailable(
                 f"package missing for redis_url: {error}; run pip install 'windlass[redis]'"
             ) from None
-        return await RedisBroker.open(settings.redis_url)
+        prefix = f"{settings.redis_prefix}:{installation_id}:"
+        return await RedisBroker.open(settings.redis_url, prefix)
     if not is_shared(settings):
         return MemoryBroker(clock)
     try:

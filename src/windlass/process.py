@@ -32,6 +32,7 @@ from windlass.ports.broker import Broker
 from windlass.ports.handler import Handler
 from windlass.ports.sink import Sink
 from windlass.ports.store import Store
+from windlass.ports.store.leases import Deployment, new_installation_id
 from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
 from windlass.settings_rules import require_consistent
@@ -63,6 +64,8 @@ class Process(Struct, frozen=True, kw_only=True):
 
     # Unique per start of a process, so that it never mistakes the leases and tasks of an earlier one for its own.
     name: str
+    # Which installation this process belongs to; empty for one that is not shared.
+    installation_id: str
     clock: SystemClock
     store: Store
     broker: Broker
@@ -82,11 +85,13 @@ async def open_process(
     *,
     queues: Sequence[str] | None = None,
     only_new_jobs: bool = False,
+    is_only_worker: bool = False,
 ) -> AsyncGenerator[Process]:
     """Start the parts that `roles` names; stop them in reverse order.
 
     The worker serves `queues`, or those of the settings. With `only_new_jobs` the engine ignores unfinished jobs of
-    earlier processes. SettingsInvalid if settings contradict each other.
+    earlier processes. With `is_only_worker`, tasks of unknown handlers fail instead of waiting.
+    SettingsInvalid if settings contradict each other.
     """
     require_consistent(settings)
     _tune_interpreter()
@@ -95,7 +100,8 @@ async def open_process(
             stack.enter_context(lock_database(sqlite_path(settings)))
         process = await _open_parts(stack, settings, roles, only_new_jobs=only_new_jobs)
         if roles.worker:
-            await _start_worker(stack, settings, process, queues or settings.worker.queues)
+            queues = queues or settings.worker.queues
+            await _start_worker(stack, settings, process, queues, is_only_worker=is_only_worker)
         yield process
 
 
@@ -143,11 +149,10 @@ async def _open_parts(
     clock = SystemClock()
     store = await open_store(settings, clock)
     stack.push_async_callback(store.close)
-    if is_shared(settings):
-        await _require_shard_count(settings, store)
+    installation_id = await _join_deployment(settings, store)
     artifacts = open_artifacts(settings)
     stack.push_async_callback(artifacts.aclose)
-    broker = await open_broker(settings, clock)
+    broker = await open_broker(settings, clock, installation_id)
     stack.push_async_callback(broker.close)
     connections = build_connections(settings)
     stack.push_async_callback(connections.aclose)
@@ -175,6 +180,7 @@ async def _open_parts(
     await engine.start()
     return Process(
         name=name,
+        installation_id=installation_id,
         clock=clock,
         store=store,
         broker=broker,
@@ -187,10 +193,13 @@ async def _open_parts(
     )
 
 
-async def _require_shard_count(settings: Settings, store: Store) -> None:
-    """Raise SettingsInvalid if another process has recorded another number of shards for this database."""
+async def _join_deployment(settings: Settings, store: Store) -> str:
+    """Return the id of the installation. SettingsInvalid if its number of shards is another one."""
+    if not is_shared(settings):
+        return ""
     wanted = settings.engine.shards
-    recorded = await store.leases.record_shard_count(wanted)
+    joined = await store.leases.join_deployment(Deployment(new_installation_id(), wanted))
+    recorded = joined.shard_count
     if recorded != wanted:
         problem = Problem(
             path="engine.shards",
@@ -198,6 +207,7 @@ async def _require_shard_count(settings: Settings, store: Store) -> None:
             "jobs on other shards would never start",
         )
         raise SettingsInvalid([problem])
+    return joined.installation_id
 
 
 def _sharing(settings: Settings, roles: Roles) -> Sharing | None:
@@ -207,12 +217,17 @@ def _sharing(settings: Settings, roles: Roles) -> Sharing | None:
 
 
 async def _start_worker(
-    stack: AsyncExitStack, settings: Settings, process: Process, queues: Sequence[str]
+    stack: AsyncExitStack,
+    settings: Settings,
+    process: Process,
+    queues: Sequence[str],
+    *,
+    is_only_worker: bool,
 ) -> None:
     logs = LogWriter(process.store.logs.append, process.clock)
     log_task = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, log_task)
-    worker = _build_worker(settings, process, queues, logs)
+    worker = _build_worker(settings, process, queues, logs, is_only_worker=is_only_worker)
     worker_task = asyncio.create_task(worker.run())
     drain_seconds = 0.0
     if is_shared(settings):
@@ -222,7 +237,12 @@ async def _start_worker(
 
 
 def _build_worker(
-    settings: Settings, process: Process, queues: Sequence[str], logs: LogWriter
+    settings: Settings,
+    process: Process,
+    queues: Sequence[str],
+    logs: LogWriter,
+    *,
+    is_only_worker: bool,
 ) -> Worker:
     limits = settings.worker
     heartbeat: Heartbeat | None = None
@@ -230,7 +250,9 @@ def _build_worker(
         interval = HeartbeatInterval(
             limits.heartbeat_seconds, lambda: process.engine.worker_timeout_seconds
         )
-        heartbeat = Heartbeat(lambda: open_broker(settings, process.clock), interval)
+        heartbeat = Heartbeat(
+            lambda: open_broker(settings, process.clock, process.installation_id), interval
+        )
     return Worker(
         process.broker,
         process.handlers,
@@ -247,6 +269,7 @@ def _build_worker(
         artifacts=process.artifacts,
         sinks=process.sinks,
         heartbeat=heartbeat,
+        is_only_worker=is_only_worker,
     )
 
 

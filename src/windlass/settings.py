@@ -352,6 +352,15 @@ class Settings(Struct, frozen=True):
             description="the broker for processes on PostgreSQL; without it PostgreSQL is also the broker"
         ),
     ] = None
+    redis_prefix: Annotated[
+        str,
+        Meta(
+            pattern=whole(r"[A-Za-z0-9_.-]{1,64}"),
+            description="first part of the names of all Redis keys and channels; the id of the installation follows, "
+            "so that several installations can share a server",
+            extra={"form": "1 to 64 letters, digits and _.-"},
+        ),
+    ] = "windlass"
     sqlite: SqliteSettings = SqliteSettings()
     postgres: PostgresSettings = PostgresSettings()
     engine: EngineSettings = EngineSettings()

@@ -80,10 +80,16 @@ class ObservedBroker(MemoryBroker):
         self._claimed: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
         self._claimed[worker_id].set()
-        return await super().claim(worker_id, queues, limit, wait_seconds)
+        return await super().claim(worker_id, queues, limit, wait_seconds, handlers=handlers)
 
     async def claim_received(self, worker_id: str) -> None:
         """Wait until a worker has sent a claim."""

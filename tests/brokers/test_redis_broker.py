@@ -18,6 +18,7 @@ from windlass.brokers.redis import connection
 from windlass.brokers.redis.broker import PREFIX, RedisBroker
 from windlass.core.errors import BrokerUnavailable
 from windlass.core.messages import Submitted
+from windlass.ports.message_codec import encode_message
 
 BOUND_SECONDS = 0.5
 
@@ -95,6 +96,120 @@ async def test_messages_sent_after_a_flush_are_received(
     await broker.send(0, [Submitted("b")])
 
     assert list(await broker.receive(0, 10, 0.0)) == [Submitted("b")]
+
+
+async def test_flush_restart_and_older_contents_change_the_incarnation(
+    restarted: RedisBroker, server: Restartable
+) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        seen = [await restarted.incarnation(), await restarted.incarnation()]
+        client.save()
+        older = {key: client.dump(key) or b"" for key in client.scan_iter()}
+        await restarted.publish([task("a")])
+        seen.append(await restarted.incarnation())
+        assert len(set(seen)) == 1
+
+        client.flushall()
+        seen.append(await restarted.incarnation())
+        assert await restarted.incarnation() == seen[-1]
+        # In place, as a replica gets the contents of another server.
+        for key, value in older.items():
+            client.restore(key, 0, value, replace=True)
+        seen.append(await restarted.incarnation())
+        for key, value in older.items():
+            client.restore(key, 0, value, replace=True)
+        seen.append(await restarted.incarnation())
+    server.kill()
+    await server.start_again()
+    seen.append(await restarted.incarnation())
+
+    assert len(set(seen)) == 5
+    assert await restarted.incarnation() == seen[-1]
+
+
+LOST = {
+    "bodies": "bodies",
+    "leases": "leases",
+    "queues": "queues",
+    "the names of a queue": "lines:default",
+    "the tasks of a queue": "tasks:default:0:echo",
+    "turns": "turns:default:0",
+    "heartbeats": "heartbeats",
+    "losses": "losses",
+    "workers": "workers",
+    "services": "worker_services",
+    "epochs": "epochs",
+}
+
+
+@pytest.mark.parametrize("key", LOST.values(), ids=LOST.keys())
+async def test_losing_one_structure_loses_no_task(
+    broker: RedisBroker, redis_url: str, key: str
+) -> None:
+    await broker.register_owner(0, 1)
+    tasks = [task(name) for name in ("held", "queued", "waiting")]
+    await broker.publish(tasks, 1)
+    await broker.claim("w1", QUEUES, 1, 0.0)
+    await broker.extend("w1", ["held"])
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(PREFIX + key)
+
+    unknown = set(await broker.missing([one.task_id for one in tasks]))
+    await broker.publish([one for one in tasks if one.task_id in unknown], 1)
+
+    held = set() if "held" in unknown else {"held"}
+    claimed = ids(await broker.claim("w2", QUEUES, 10, 0.0))
+    assert held.union(claimed) == {"held", "queued", "waiting"}
+    assert len(claimed) == len(set(claimed))
+
+
+async def test_late_acknowledgement_does_not_remove_new_messages_after_a_loss(
+    restarted: RedisBroker, server: Restartable
+) -> None:
+    await restarted.send(0, [Submitted("before")])
+    await restarted.receive(0, 10, 0.0)
+    with redis.Redis.from_url(server.url) as client:
+        client.flushall()
+        # The clock of the new server is behind.
+        client.xadd(f"{PREFIX}inbox:0", {"m": encode_message(Submitted("after"))}, id="5-0")
+        client.client_kill_filter(_type="normal", skipme=True)
+        assert list(await restarted.receive(0, 10, 5.0)) == [Submitted("after")]
+        await restarted.acknowledge(0, 1)
+        await restarted.missing([])
+        assert client.xlen(f"{PREFIX}inbox:0") == 1
+
+
+async def test_eviction_of_keys_is_logged(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        client.config_set("maxmemory", "100mb")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        try:
+            await (await RedisBroker.open(redis_url)).close()
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", "0")
+        await (await RedisBroker.open(redis_url)).close()
+
+    [record] = caplog.records
+    assert "maxmemory-policy noeviction" in record.getMessage()
+
+
+async def test_installations_on_one_server_do_not_see_each_other(redis_url: str) -> None:
+    one = await RedisBroker.open(redis_url, "windlass:one:")
+    # Channels are shared by all database numbers of a server.
+    other = await RedisBroker.open(redis_url.replace("/0", "/1"), "windlass:other:")
+    try:
+        claiming = asyncio.ensure_future(other.claim("w1", QUEUES, 10, 0.3))
+        receiving = asyncio.ensure_future(other.receive(0, 10, 0.3))
+        await one.publish([task("a")])
+        await one.send(0, [Submitted("a")])
+
+        assert list(await claiming) == []
+        assert list(await receiving) == []
+        assert ids(await one.claim("w1", QUEUES, 10, 0.0)) == ["a"]
+    finally:
+        await one.close()
+        await other.close()
 
 
 async def test_result_of_a_task_lost_in_a_flush_is_delivered(
@@ -203,8 +318,7 @@ async def test_idle_server_stores_almost_nothing(broker: RedisBroker, redis_url:
     with redis.Redis.from_url(redis_url) as client:
         sizes = {key: client.memory_usage(key) or 0 for key in client.keys("*")}
     assert sorted(sizes) == [
-        f"{PREFIX}{name}".encode()
-        for name in ("inbox:0", "last_number", "worker_queues", "workers")
+        f"{PREFIX}{name}".encode() for name in ("inbox:0", "worker_services", "workers")
     ]
     assert sum(sizes.values()) < 20_000
 
@@ -345,7 +459,7 @@ async def test_server_with_another_protocol_raises(monkeypatch: pytest.MonkeyPat
         # Answer the driver's handshake, then send something that is not the Redis protocol.
         while (head := await reader.readline()).startswith(b"*"):
             words = [await reader.readline() for _ in range(2 * int(head[1:]))]
-            writer.write(b"SSH-2.0-OpenSSH\r\n" if words[1] == b"PING\r\n" else b"+OK\r\n")
+            writer.write(b"SSH-2.0-OpenSSH\r\n" if words[1] == b"INFO\r\n" else b"+OK\r\n")
         writer.close()
 
     monkeypatch.setattr(connection, "CALL_SECONDS_MAX", BOUND_SECONDS)

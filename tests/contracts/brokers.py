@@ -41,14 +41,17 @@ async def age_redis(url: str, seconds: float) -> None:
     """Move every time that the server stores into the past."""
     with redis.Redis.from_url(url) as client:
         microseconds = round(seconds * 1_000_000)
-        for key in (PREFIX + "workers", *client.scan_iter(f"{PREFIX}tasks:*")):
-            for member in client.zrange(key, 0, -1):
-                client.execute_command("ZINCRBY", key, -microseconds, member)
+        for worker_id in client.zrange(PREFIX + "workers", 0, -1):
+            client.execute_command("ZINCRBY", PREFIX + "workers", -microseconds, worker_id)
+        for task_id, body in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "bodies")).items():
+            published_at, rest = body.split(b" ", 1)
+            aged = b"%d %s" % (int(published_at) - microseconds, rest)
+            client.hset(PREFIX + "bodies", mapping={task_id: aged})
         for task_id in client.hkeys(PREFIX + "heartbeats"):
             client.hincrby(PREFIX + "heartbeats", task_id, -microseconds)
         for task_id, lease in cast("dict[bytes, bytes]", client.hgetall(PREFIX + "leases")).items():
-            number, claimed_at, rest = lease.split(b" ", 2)
-            aged = b"%s %d %s" % (number, int(claimed_at) - microseconds, rest)
+            turn, claimed_at, rest = lease.split(b" ", 2)
+            aged = b"%s %d %s" % (turn, int(claimed_at) - microseconds, rest)
             client.hset(PREFIX + "leases", mapping={task_id: aged})
 
 
@@ -90,7 +93,8 @@ async def empty_postgres(url: str) -> None:
     for attempt in range(EMPTIED_MAX):
         try:
             await connection.execute(
-                "truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations"
+                "truncate broker_tasks, broker_inbox, broker_workers, broker_cancellations, broker_turns, "
+                "broker_epochs, broker_contents"
             )
             break
         except asyncpg.DeadlockDetectedError:

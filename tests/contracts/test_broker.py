@@ -16,9 +16,26 @@ WORKER_TIMEOUT_SECONDS = 15.0
 WORKER_RETENTION_SECONDS = 300.0
 
 
-def task(task_id: str, *, queue: str = "default", priority: int = 0, shard: int = 0) -> Task:
+def task(
+    task_id: str,
+    *,
+    queue: str = "default",
+    priority: int = 0,
+    shard: int = 0,
+    handler: str = "echo",
+    workflow: str = "flow",
+) -> Task:
     return Task(
-        task_id, "j1", task_id, 1, "echo", b"{}", queue=queue, priority=priority, shard=shard
+        task_id,
+        "j1",
+        task_id,
+        1,
+        handler,
+        b"{}",
+        queue=queue,
+        priority=priority,
+        shard=shard,
+        workflow_id=workflow,
     )
 
 
@@ -65,6 +82,7 @@ async def test_published_task_is_claimed_unchanged(broker: Broker) -> None:
             TaskArtifact("k1"),
             TaskArtifact("k2", ("rows", 3), "a.output", ("list", 0, "x"), b'{"page":2}'),
         ),
+        "flow",
     )
     await broker.publish([published])
 
@@ -152,6 +170,124 @@ async def test_cancelled_claim_loses_no_task(broker: Broker) -> None:
     await asyncio.wait([waiting])
 
     assert await taken(broker, "w2") == ["a"]
+
+
+# Workflows take turns
+
+
+async def test_small_workflow_does_not_wait_for_the_tasks_of_a_large_one(broker: Broker) -> None:
+    await broker.publish([task(f"large{number}") for number in range(1_000)])
+    await taken(broker, limit=10)
+    await broker.publish([task("small", workflow="other")])
+
+    assert "small" in await taken(broker, limit=2)
+
+
+async def test_workflows_take_turns_and_keep_the_order_of_their_tasks(broker: Broker) -> None:
+    await broker.publish([task(f"a{number}", workflow="a") for number in range(4)])
+    await broker.publish([task(f"b{number}", workflow="b") for number in range(2)])
+
+    claimed = await taken(broker)
+
+    assert sorted(claimed[:4]) == ["a0", "a1", "b0", "b1"]
+    assert [name for name in claimed if name.startswith("a")] == ["a0", "a1", "a2", "a3"]
+    assert [name for name in claimed if name.startswith("b")] == ["b0", "b1"]
+
+
+async def test_a_priority_precedes_the_turns_of_workflows(broker: Broker) -> None:
+    await broker.publish([task("a0", workflow="a"), task("a1", priority=1, workflow="a")])
+    await broker.publish([task("b0", workflow="b"), task("a2", priority=1, workflow="a")])
+
+    assert (await taken(broker))[:2] == ["a1", "a2"]
+
+
+async def test_workflow_that_was_served_often_is_not_behind_a_new_one(broker: Broker) -> None:
+    await broker.publish([task(f"a{number}", workflow="a") for number in range(100)])
+    await taken(broker, limit=90)
+    await broker.publish([task(f"b{number}", workflow="b") for number in range(100)])
+
+    claimed = await taken(broker, limit=20)
+
+    assert sum(name.startswith("a") for name in claimed) in {9, 10}
+
+
+async def test_returned_task_precedes_the_tasks_of_all_workflows(broker: Broker) -> None:
+    await broker.publish([task("a0", workflow="a"), task("a1", workflow="a")])
+    await taken(broker, limit=2)
+    await broker.publish([task("b0", workflow="b"), task("b1", workflow="b")])
+    await broker.return_tasks("w1", ["a0"])
+
+    assert "a0" in await taken(broker, limit=2)
+
+
+# Handlers
+
+
+async def test_worker_claims_only_tasks_of_its_handlers(broker: Broker) -> None:
+    await broker.publish([task("a", handler="old"), task("b", handler="new"), task("c")])
+
+    assert ids(await broker.claim("w1", QUEUES, 10, 0.0, handlers=["echo", "new"])) == ["b", "c"]
+    assert ids(await broker.claim("w2", QUEUES, 10, 0.0, handlers=["echo", "new"])) == []
+    assert ids(await broker.claim("w3", QUEUES, 10, 0.0, handlers=["old"])) == ["a"]
+
+
+async def test_tasks_of_several_handlers_keep_their_order(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b", handler="http"), task("c"), task("d", priority=1)])
+
+    assert ids(await broker.claim("w1", QUEUES, 3, 0.0, handlers=["http", "echo"])) == [
+        "d",
+        "a",
+        "b",
+    ]
+    assert ids(await broker.claim("w1", QUEUES, 3, 0.0)) == ["c"]
+
+
+async def test_task_without_a_worker_waits_for_one(broker: Broker) -> None:
+    await broker.publish([task("a", handler="gpu")])
+    assert ids(await broker.claim("w1", QUEUES, 10, 0.0, handlers=["echo"])) == []
+
+    assert list(await broker.missing(["a"])) == []
+    assert ids(await broker.claim("w2", (ALL_QUEUES,), 10, 0.0, handlers=["gpu"])) == ["a"]
+
+
+async def test_returned_task_is_claimed_only_by_a_worker_with_its_handler(broker: Broker) -> None:
+    await broker.publish([task("a", handler="gpu")])
+    await taken(broker)
+    await broker.return_tasks("w1", ["a"])
+
+    assert ids(await broker.claim("w2", QUEUES, 10, 0.0, handlers=["echo"])) == []
+    assert ids(await broker.claim("w3", QUEUES, 10, 0.0, handlers=["gpu"])) == ["a"]
+
+
+# Owners
+
+
+async def test_task_of_an_earlier_owner_is_ignored(broker: Broker) -> None:
+    await broker.register_owner(0, 2)
+    await broker.register_owner(1, 7)
+    await broker.publish([task("late")], epoch=1)
+    await broker.publish([task("current")], epoch=2)
+
+    assert await taken(broker) == ["current"]
+    await broker.publish([task("other", shard=1)], epoch=7)
+    assert await taken(broker) == ["other"]
+
+
+async def test_tasks_of_a_shard_are_listed(broker: Broker) -> None:
+    await broker.publish([task("a"), task("b")])
+    await broker.publish([task("c", shard=3)])
+    await taken(broker, limit=1)
+
+    assert sorted(await broker.tasks_of(0)) == ["a", "b"]
+    assert list(await broker.tasks_of(3)) == ["c"]
+    assert list(await broker.tasks_of(1)) == []
+
+
+async def test_incarnation_is_the_same_while_nothing_is_lost(broker: Broker) -> None:
+    first = await broker.incarnation()
+    await broker.publish([task("a")])
+
+    assert await broker.incarnation() == first
 
 
 # Results

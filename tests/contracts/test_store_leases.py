@@ -11,7 +11,7 @@ from windlass.clock import SystemClock
 from windlass.core.errors import StaleLease
 from windlass.ports.store import Store
 from windlass.ports.store.jobs import JobPosition
-from windlass.ports.store.leases import EngineRow, Lease, LeaseRow
+from windlass.ports.store.leases import Deployment, EngineRow, Lease, LeaseRow
 
 LONG = 60.0
 # A lease that expires immediately, so that no test waits for the clock of a database.
@@ -196,10 +196,16 @@ async def test_a_restarted_engine_has_its_new_worker_timeout(store: Store) -> No
 
 
 async def test_the_first_number_of_shards_is_recorded(store: Store) -> None:
-    counts = await asyncio.gather(*(store.leases.record_shard_count(n) for n in (32, 8, 32)))
+    joined = await asyncio.gather(
+        *(
+            store.leases.join_deployment(Deployment(installation_id, shards))
+            for installation_id, shards in (("a", 32), ("b", 8), ("c", 32))
+        )
+    )
 
-    assert len(set(counts)) == 1
-    assert await store.leases.record_shard_count(99) == counts[0]
+    assert joined[0] in {Deployment("a", 32), Deployment("b", 8), Deployment("c", 32)}
+    assert joined == [joined[0]] * 3
+    assert await store.leases.join_deployment(Deployment("d", 99)) == joined[0]
 
 
 async def test_an_owner_with_an_expired_lease_commits_until_another_engine_claims_the_shard(

@@ -20,7 +20,7 @@ from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.shards import shard_of
 from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request, StoredResult
-from windlass.ports.store.leases import EngineRow
+from windlass.ports.store.leases import Deployment, EngineRow
 from windlass.ports.store.logs import LogFilter
 from windlass.ports.store.runs import RunFilter, RunRequest
 from windlass.ports.store.workflows import AliasTarget
@@ -193,7 +193,8 @@ async def test_the_new_database_records_its_number_of_shards(
 ) -> None:
     store = await copied(source, path, target)
 
-    assert await store.leases.record_shard_count(SHARDS + 1) == SHARDS
+    joined = await store.leases.join_deployment(Deployment("other", SHARDS + 1))
+    assert (joined.shard_count, joined.installation_id != "other") == (SHARDS, True)
     await store.close()
 
 

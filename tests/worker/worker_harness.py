@@ -39,6 +39,8 @@ class RecordingBroker:
         self.returned: list[str] = []
         self.deregistered: list[str] = []
         self.cancels_received = 0
+        # The handlers of the last claim.
+        self.claimed_handlers: Sequence[str] | None = None
         self.to_stop_on_extend: list[str] = []
         self.failures: dict[str, int] = {}
         # What a call waits for before it responds.
@@ -67,13 +69,29 @@ class RecordingBroker:
         async with self.changed:
             self.changed.notify_all()
 
-    async def publish(self, tasks: Sequence[Task]) -> None:
+    async def incarnation(self) -> str:
+        return "only"
+
+    async def register_owner(self, shard: int, epoch: int) -> None:
+        """Do nothing."""
+
+    async def tasks_of(self, shard: int) -> Sequence[str]:
+        return [claim.task.task_id for claim in self.queued]
+
+    async def publish(self, tasks: Sequence[Task], epoch: int = 0) -> None:
         self.queued.extend(TaskClaim(task) for task in tasks)
         self._queue_changed.set()
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
+        self.claimed_handlers = handlers
         self._fail_on_request("claim")
         if not self.queued:
             self._queue_changed.clear()

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Sequence
-from heapq import nsmallest
+from collections.abc import Callable, Collection, Iterable, Sequence
+from heapq import heappop, heappush, nsmallest
+from itertools import count, islice
 
 from msgspec import Struct
 
@@ -25,6 +26,8 @@ from windlass.ports.clock import Clock
 # A batch is complete after this many turns of the event loop without a new message. A worker needs two turns from one
 # report to the next.
 QUIET_TURNS = 3
+# Tasks of each handler and priority among which the oldest one is looked for. With turns it is among the next ones.
+NEXT_MAX = 10
 
 
 class _Entry(Struct, gc=False):
@@ -33,6 +36,8 @@ class _Entry(Struct, gc=False):
     task: Task
     # False once it was claimed or removed; a queue skips such an entry when it meets it.
     is_waiting: bool = True
+    # The position in its queue: see _Priority.
+    turn: int = 0
     worker_id: str | None = None
     # The last heartbeat of the holder for this task. A holder that never received its claim sends none.
     extended_at: int = 0
@@ -42,59 +47,118 @@ class _Entry(Struct, gc=False):
     claimed_at: int = 0
 
 
-class _Queue:
-    """The waiting tasks of one queue, by priority and then by age."""
+class _Priority:
+    """The waiting tasks of one priority in a queue.
 
-    __slots__ = ("_by_priority", "depth")
+    Each workflow's tasks have increasing turns; a workflow without waiting tasks starts at the turn that is served now.
+    Claims take the lowest turns, so workflows take turns whatever the number of their tasks.
+    """
+
+    __slots__ = ("_heaps", "_served", "_turns")
+
+    def __init__(self) -> None:
+        # By handler, entries under their turn and a number that keeps the order of equal turns.
+        self._heaps: dict[str, list[tuple[int, int, _Entry]]] = {}
+        # The last turn of each workflow, and the highest one that was claimed.
+        self._turns: dict[str, int] = {}
+        self._served = 0
+
+    def append(self, entry: _Entry, number: int) -> None:
+        """Add a task with the next turn of its workflow."""
+        workflow_id = entry.task.workflow_id
+        entry.turn = max(self._turns.get(workflow_id, 0), self._served) + 1
+        self._turns[workflow_id] = entry.turn
+        self.put_back(entry, number)
+
+    def put_back(self, entry: _Entry, number: int) -> None:
+        """Add a task under the turn that it has."""
+        entry.is_waiting = True
+        heap = self._heaps.setdefault(entry.task.handler, [])
+        heappush(heap, (entry.turn, number, entry))
+
+    def pop(self, limit: int, handlers: Collection[str] | None) -> list[_Entry]:
+        """Remove and return up to `limit` tasks of these handlers, by turn."""
+        popped: list[_Entry] = []
+        while len(popped) < limit:
+            heap = self._first_heap(handlers)
+            if heap is None:
+                break
+            entry = heappop(heap)[2]
+            self._served = max(self._served, entry.turn)
+            popped.append(entry)
+        if not self._heaps:
+            self._turns.clear()
+        return popped
+
+    def _first_heap(self, handlers: Collection[str] | None) -> list[tuple[int, int, _Entry]] | None:
+        """Return the heap with the lowest turn of these handlers, without removed entries at its head."""
+        first: list[tuple[int, int, _Entry]] | None = None
+        for handler, heap in tuple(self._heaps.items()):
+            while heap and not heap[0][2].is_waiting:
+                heappop(heap)
+            if not heap:
+                del self._heaps[handler]
+            elif handlers is None or handler in handlers:
+                first = heap if first is None else min(first, heap)
+        return first
+
+    def next_entries(self) -> Iterable[_Entry]:
+        """Return some waiting tasks of the lowest turns."""
+        for heap in self._heaps.values():
+            yield from islice((entry for _, _, entry in heap if entry.is_waiting), NEXT_MAX)
+
+
+class _Queue:
+    """The waiting tasks of one queue."""
+
+    __slots__ = ("_by_priority", "_numbers", "depth")
 
     def __init__(self) -> None:
         # Sorted from the highest priority to the lowest.
-        self._by_priority: dict[int, deque[_Entry]] = {}
-        self.depth = 0
+        self._by_priority: dict[int, _Priority] = {}
+        self._numbers = count()
+        self.depth: Counter[str] = Counter()
 
-    def _tasks(self, priority: int) -> deque[_Entry]:
-        tasks = self._by_priority.get(priority)
-        if tasks is None:
-            tasks = self._by_priority[priority] = deque()
+    def _priority(self, number: int) -> _Priority:
+        priority = self._by_priority.get(number)
+        if priority is None:
+            priority = self._by_priority[number] = _Priority()
             self._by_priority = dict(sorted(self._by_priority.items(), reverse=True))
-        return tasks
+        return priority
 
     def append(self, entry: _Entry) -> None:
-        """Add a task behind those of its priority."""
-        self._tasks(entry.task.priority).append(entry)
-        self.depth += 1
+        """Add a new task."""
+        self._priority(entry.task.priority).append(entry, next(self._numbers))
+        self.depth[entry.task.handler] += 1
 
     def put_back(self, entry: _Entry) -> None:
-        """Add a task in front of those of its priority."""
-        entry.is_waiting = True
-        self._tasks(entry.task.priority).appendleft(entry)
-        self.depth += 1
+        """Add a task at its former position."""
+        self._priority(entry.task.priority).put_back(entry, next(self._numbers))
+        self.depth[entry.task.handler] += 1
 
     def remove(self, entry: _Entry) -> None:
         """Remove a waiting task."""
         entry.is_waiting = False
-        self.depth -= 1
+        self.depth[entry.task.handler] -= 1
 
-    def pop(self, limit: int) -> list[_Entry]:
-        """Remove and return up to `limit` tasks."""
+    def pop(self, limit: int, handlers: Collection[str] | None) -> list[_Entry]:
+        """Remove and return up to `limit` tasks of these handlers."""
         popped: list[_Entry] = []
-        for tasks in self._by_priority.values():
-            while tasks and len(popped) < limit:
-                entry = tasks.popleft()
-                if entry.is_waiting:
-                    self.remove(entry)
-                    popped.append(entry)
+        for priority in self._by_priority.values():
+            if len(popped) >= limit:
+                break
+            popped += priority.pop(limit - len(popped), handlers)
+        for entry in popped:
+            self.remove(entry)
         return popped
 
     def oldest_published_at(self) -> int:
-        """Return when the oldest waiting task was published: it is the first one of its priority."""
-        heads: list[int] = []
-        for tasks in self._by_priority.values():
-            while tasks and not tasks[0].is_waiting:
-                tasks.popleft()
-            if tasks:
-                heads.append(tasks[0].published_at)
-        return min(heads)
+        """Return when the oldest of the tasks that come next was published."""
+        return min(
+            entry.published_at
+            for priority in self._by_priority.values()
+            for entry in priority.next_entries()
+        )
 
 
 class _Worker(Struct, gc=False):
@@ -102,6 +166,7 @@ class _Worker(Struct, gc=False):
 
     seen_at: int = 0
     queues: tuple[str, ...] = ()
+    handlers: tuple[str, ...] | None = None
     held: dict[str, _Entry] = {}
 
 
@@ -160,6 +225,8 @@ class MemoryBroker:
         # Held tasks that were cancelled, by worker, until the worker receives them.
         self._cancellations: dict[str, list[str]] = {}
         self._inboxes: defaultdict[int, _Inbox] = defaultdict(_Inbox)
+        # The latest epoch of the owners of each shard.
+        self._epochs: defaultdict[int, int] = defaultdict(int)
         self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
         self._published = Signal()
         self._cancelled = Signal()
@@ -169,33 +236,49 @@ class MemoryBroker:
 
     # Tasks
 
-    async def publish(self, tasks: Sequence[Task]) -> None:
+    async def incarnation(self) -> str:
+        # The contents are lost only with the process.
+        return "memory"
+
+    async def register_owner(self, shard: int, epoch: int) -> None:
+        self._epochs[shard] = max(self._epochs[shard], epoch)
+
+    async def publish(self, tasks: Sequence[Task], epoch: int = 0) -> None:
         entries = self._entries
         now = self._clock.now()
         for task in tasks:
-            if task.task_id not in entries:
+            if task.task_id not in entries and epoch >= self._epochs[task.shard]:
                 entry = entries[task.task_id] = _Entry(task, published_at=now)
                 self._queues[task.queue].append(entry)
         self._published.notify()
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
-        claims = self._claim(worker_id, queues, limit)
+        claims = self._claim(worker_id, queues, limit, handlers)
         if not claims and wait_seconds > 0:
             await self._published.wait(wait_seconds)
-            claims = self._claim(worker_id, queues, limit)
+            claims = self._claim(worker_id, queues, limit, handlers)
         return claims
 
-    def _claim(self, worker_id: str, queues: Sequence[str], limit: int) -> list[TaskClaim]:
+    def _claim(
+        self, worker_id: str, queues: Sequence[str], limit: int, handlers: Sequence[str] | None
+    ) -> list[TaskClaim]:
         worker = self._seen(worker_id)
         worker.queues = tuple(queues)
+        worker.handlers = None if handlers is None else tuple(handlers)
         claims: list[TaskClaim] = []
         for name in self._queues if ALL_QUEUES in queues else queues:
             queue = self._queues.get(name)
             if queue is None:
                 continue
-            for entry in queue.pop(limit - len(claims)):
+            for entry in queue.pop(limit - len(claims), worker.handlers):
                 entry.worker_id = worker_id
                 entry.extended_at = entry.claimed_at = worker.seen_at
                 entry.deliveries += 1
@@ -304,6 +387,9 @@ class MemoryBroker:
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         return [task_id for task_id in task_ids if task_id not in self._entries]
 
+    async def tasks_of(self, shard: int) -> Sequence[str]:
+        return [task_id for task_id, entry in self._entries.items() if entry.task.shard == shard]
+
     # Overview
 
     async def workers(self) -> Sequence[WorkerInfo]:
@@ -320,6 +406,7 @@ class MemoryBroker:
                     seen_at=worker.seen_at,
                     silent_seconds=(now - worker.seen_at) / MICROSECONDS,
                     tasks=oldest,
+                    handlers=worker.handlers,
                 )
             )
         return found
@@ -331,9 +418,11 @@ class MemoryBroker:
         now = self._clock.now()
         found: list[QueueInfo] = []
         for name, queue in sorted(self._queues.items()):
-            if queue.depth:
+            depth = queue.depth.total()
+            if depth:
                 oldest_seconds = (now - queue.oldest_published_at()) / MICROSECONDS
-                found.append(QueueInfo(name, queue.depth, running[name], oldest_seconds))
+                waiting = tuple(sorted((+queue.depth).items()))
+                found.append(QueueInfo(name, depth, running[name], oldest_seconds, waiting))
             elif running[name]:
                 found.append(QueueInfo(name, 0, running[name]))
         return found

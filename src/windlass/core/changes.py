@@ -157,6 +157,8 @@ class Task(Struct, frozen=True, omit_defaults=True, gc=False):
     sink: SinkSpec | None = None
     # The large values that belong to `params`, which has null in their places.
     artifacts: tuple[TaskArtifact, ...] = ()
+    # Workflows with waiting tasks take turns.
+    workflow_id: str = ""
 
 
 class Timer(Struct, frozen=True, gc=False):

@@ -55,6 +55,7 @@ def build_task(job: Job, attempt: Attempt) -> Task:
         idempotency_key=key,
         sink=sink,
         artifacts=artifacts,
+        workflow_id=job.spec.workflow_id,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from msgspec import Raw, Struct
 
+from windlass.engine.duties.contents_watch import ContentsWatch
 from windlass.engine.ids import Ids
 from windlass.engine.plan_cache import Plans
 from windlass.ports.broker import Broker
@@ -22,4 +23,5 @@ class EngineContext(Struct, frozen=True, kw_only=True):
     clock: Clock
     plans: Plans
     ids: Ids
+    contents: ContentsWatch
     check_input: CheckInput

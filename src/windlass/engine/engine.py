@@ -8,6 +8,7 @@ from windlass.core.plan import Plan
 from windlass.engine.config import Duties, Sharing
 from windlass.engine.context import CheckInput, EngineContext
 from windlass.engine.counters import Counters
+from windlass.engine.duties.contents_watch import ContentsWatch
 from windlass.engine.engine_duties import EngineDuties
 from windlass.engine.ids import Ids
 from windlass.engine.job_control import EngineJobs
@@ -50,8 +51,10 @@ class Engine:
             clock=clock,
             plans=plans,
             ids=Ids(random),
+            contents=ContentsWatch(broker),
             check_input=check_input,
         )
+        self._contents = context.contents
         self._plans = plans
         self._sharing = sharing
         self._only_new_jobs = only_new_jobs
@@ -80,6 +83,7 @@ class Engine:
 
     async def start(self) -> None:
         """Take shards and start the duties. An engine that runs alone has recovered when this returns."""
+        await self._contents.check()
         await self.shard_owner.start()
         if self._sharing is None or self._sharing.owns:
             self._duties.start_owner_duties(with_schedules=not self._only_new_jobs)

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties
 from windlass.engine.context import EngineContext
+from windlass.engine.duties.contents_watch import CHECK_SECONDS as CHECK_CONTENTS_SECONDS
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.duties.reaper import Reaper
 from windlass.engine.duties.scheduler import CHECK_SECONDS, Scheduler
@@ -35,6 +36,7 @@ class EngineDuties:
             total=shard_owner.total,
             shards=shard_owner.ready,
         )
+        self._contents = context.contents
         self._running: list[asyncio.Task[None]] = []
 
     def start_owner_duties(self, *, with_schedules: bool) -> None:
@@ -42,6 +44,7 @@ class EngineDuties:
         leases = self._shard_owner.leases
         if leases is not None:
             self.start("leases", leases.interval_seconds, leases.rebalance)
+        self.start("broker contents", CHECK_CONTENTS_SECONDS, self._contents.check)
         self.start("reaper", self._settings.worker_check_seconds, self._reaper.reap)
         self.start("pruner", PRUNE_EVERY_SECONDS, self._prune)
         if with_schedules:

@@ -335,7 +335,7 @@ class Shard:
     async def publish(self, tasks: Sequence[Task]) -> None:
         """Publish tasks to workers; StaleLease if the shard has another owner."""
         await self.lease.assert_valid()
-        await self._broker.publish(tasks)
+        await self._broker.publish(tasks, self.lease.epoch)
 
     def ahead(self) -> set[str]:
         """Return the jobs that are ahead of their rows: a decision about them is not stored yet."""
@@ -362,6 +362,7 @@ class Shard:
         self._uncommitted.clear()
         self._carried.clear()
         self._timers.clear()
+        await self._broker.register_owner(self.number, self.lease.epoch)
         await self._broker.rewind(self.number)
         await self.table.load_all(self.number)
         self._timers.set(self.recovery.timers(self.jobs.values()))

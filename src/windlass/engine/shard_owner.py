@@ -110,6 +110,7 @@ class ShardOwner:
             store=self._store,
             broker=self._context.broker,
             clock=self._clock,
+            contents=self._context.contents,
             in_flight_check_seconds=self._duties.in_flight_check_seconds,
         )
         sweeping = supervise(

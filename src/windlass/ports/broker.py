@@ -42,7 +42,7 @@ class HeldTask(Struct, frozen=True, order=True):
 
 
 class WorkerInfo(Struct, frozen=True):
-    """A worker as the broker knows it: its queues, its last sign of life and the tasks it holds."""
+    """A worker as the broker knows it: what it serves, its last sign of life and the tasks it holds."""
 
     worker_id: str
     queues: tuple[str, ...]
@@ -52,6 +52,8 @@ class WorkerInfo(Struct, frozen=True):
     silent_seconds: float
     # The tasks held for the longest time, at most HELD_SHOWN_MAX.
     tasks: Sequence[HeldTask] = ()
+    # The handlers that it has; None for a worker that claims tasks of every handler.
+    handlers: tuple[str, ...] | None = None
 
 
 class QueueInfo(Struct, frozen=True):
@@ -62,23 +64,45 @@ class QueueInfo(Struct, frozen=True):
     running: int
     # None when no task is waiting.
     oldest_seconds: float | None = None
+    # The waiting tasks by handler, sorted by its name.
+    waiting: tuple[tuple[str, int], ...] = ()
 
 
 class Broker(Protocol):
-    """Queues of tasks, and one inbox per shard."""
+    """Queues of tasks, and one inbox per shard.
+
+    The owner of a shard publishes under the epoch of its lease: what an earlier owner publishes is ignored.
+    """
 
     async def close(self) -> None:
         """Close the connections. Queued and held tasks stay in the broker."""
         ...
 
-    async def publish(self, tasks: Sequence[Task]) -> None:
-        """Queue tasks. A task id that is already queued or held is ignored."""
+    async def incarnation(self) -> str:
+        """Return an identity of the contents. It changes when contents were lost or replaced by older ones."""
+        ...
+
+    async def register_owner(self, shard: int, epoch: int) -> None:
+        """Ignore from now on what is published for the shard under an earlier epoch."""
+        ...
+
+    async def publish(self, tasks: Sequence[Task], epoch: int = 0) -> None:
+        """Queue tasks of one shard. A task id that is already queued or held is ignored."""
         ...
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
-        """Claim up to `limit` tasks, by priority and then by age; wait for the first one if there is none."""
+        """Claim up to `limit` tasks of these handlers (None: all); wait for the first one if there is none.
+
+        Queues in the given order, in each the highest priority first. Workflows with waiting tasks of one priority take
+        turns; the tasks of one workflow are claimed in the order of their age."""
         ...
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
@@ -127,6 +151,10 @@ class Broker(Protocol):
 
     async def missing(self, task_ids: Sequence[str]) -> Sequence[str]:
         """Return those of the tasks that are neither queued nor held."""
+        ...
+
+    async def tasks_of(self, shard: int) -> Sequence[str]:
+        """Return the ids of all queued and held tasks of a shard. It reads all tasks, so it is called rarely."""
         ...
 
     async def send(self, shard: int, messages: Sequence[Message]) -> None:

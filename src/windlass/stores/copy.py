@@ -17,6 +17,7 @@ from msgspec import Struct
 from windlass.core.errors import CommitUnknown, RequestRefused, StoreUnavailable
 from windlass.core.redaction import redact_url
 from windlass.core.shards import shard_of
+from windlass.ports.store.leases import new_installation_id
 from windlass.stores.columns import (
     CALL_OUTPUT,
     CHUNK,
@@ -131,8 +132,9 @@ async def _copy(
         await _require_empty(session, url)
         copied = [await _copy_table(source, session, name, shards) for name in TABLES]
         await session.execute(
-            "insert into deployment (id, shard_count) values (1, $1) "
+            "insert into deployment (id, installation_id, shard_count) values (1, $1, $2) "
             "on conflict (id) do update set shard_count = excluded.shard_count",
+            new_installation_id(),
             shards,
         )
         await session.execute(

@@ -64,6 +64,7 @@ from windlass.wire.workers import (
     QueuesView,
     QueueView,
     ShardView,
+    UnservedView,
     WorkerTaskView,
     WorkerView,
 )
@@ -141,6 +142,7 @@ __all__ = [
     "TaskResultRequest",
     "TaskResultView",
     "TriggerRequest",
+    "UnservedView",
     "ValidationView",
     "Version",
     "WarningView",

@@ -16,6 +16,7 @@ TASK_ID_CHARS_MAX = 300
 DURATION_MS_MAX = 365 * 86_400_000.0
 # The error type of a failure that the worker did not name.
 UNNAMED_ERROR = "task_failed"
+HANDLERS_MAX = 1_000
 
 WorkerId = Annotated[
     str,
@@ -33,6 +34,14 @@ QueueName = Annotated[
         extra={"form": "1 to 64 letters, digits, _, . and -"},
     ),
 ]
+HandlerName = Annotated[
+    str,
+    Meta(
+        pattern=whole(r"[A-Za-z0-9_.-]{1,128}"),
+        max_length=128,
+        extra={"form": "1 to 128 letters, digits, _, . and -"},
+    ),
+]
 TaskId = Annotated[
     str,
     Meta(
@@ -48,7 +57,10 @@ Wait = Annotated[float, Meta(ge=0, le=CLAIM_WAIT_SECONDS_MAX)]
 
 
 class ClaimRequest(Struct, frozen=True):
-    """A request for tasks. `wait` is a number of seconds or a duration, at most 60 s."""
+    """A request for tasks. `wait` is a number of seconds or a duration, at most 60 s.
+
+    With `handlers`, only tasks of these handlers are claimed; other tasks are left to other workers.
+    """
 
     worker_id: WorkerId
     queues: Annotated[list[QueueName], Meta(min_length=1, max_length=QUEUES_MAX)] = field(
@@ -56,6 +68,9 @@ class ClaimRequest(Struct, frozen=True):
     )
     max_tasks: Annotated[int, Meta(ge=1, le=TASKS_MAX)] = 1
     wait: Wait | Duration = 0.0
+    handlers: Annotated[list[HandlerName], Meta(min_length=1, max_length=HANDLERS_MAX)] | None = (
+        None
+    )
 
 
 class ClaimedSinkView(Struct, frozen=True):

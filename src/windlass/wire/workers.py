@@ -26,6 +26,15 @@ class WorkerView(Struct, frozen=True):
     # Whether the engines do not count it as lost: its last heartbeat is younger than engine.worker_timeout_seconds.
     alive: bool
     tasks: list[WorkerTaskView] = []
+    # The handlers whose tasks it claims; null for all.
+    handlers: list[str] | None = None
+
+
+class UnservedView(Struct, frozen=True):
+    """Waiting tasks of a handler that no live worker of their queue has."""
+
+    handler: str
+    tasks: int
 
 
 class QueueView(Struct, frozen=True):
@@ -35,6 +44,7 @@ class QueueView(Struct, frozen=True):
     depth: int
     running: int
     oldest_seconds: float | None = None
+    unserved: list[UnservedView] = []
 
 
 class QueuesView(Struct, frozen=True):

@@ -64,8 +64,12 @@ class Worker:
         artifacts: Artifacts | None = None,
         sinks: Sinks | None = None,
         heartbeat: Heartbeat | None = None,
+        is_only_worker: bool = False,
     ) -> None:
         self._broker = broker
+        # Where no other worker can join, a task without a handler fails here instead of waiting forever.
+        self._is_only_worker = is_only_worker
+        self._registry = registry
         # None: the worker's own event loop sends heartbeats.
         self._heartbeat = heartbeat
         self._clock = clock
@@ -215,7 +219,9 @@ class Worker:
             return
         taken, wait_seconds = 0, CONSUME_WAIT_SECONDS
         while free > 0 and taken < TAKE_MAX:
-            claims = await self._broker.claim(self._worker_id, self._queues, free, wait_seconds)
+            claims = await self._broker.claim(
+                self._worker_id, self._queues, free, wait_seconds, handlers=self._handlers()
+            )
             self._claimed_ids = [claim.task.task_id for claim in claims]
             for claim in claims:
                 self._start(claim)
@@ -231,6 +237,10 @@ class Worker:
             taken, wait_seconds = taken + len(claims), 0.0
             free = self._concurrency - self.running
         await asyncio.sleep(0)
+
+    def _handlers(self) -> Sequence[str] | None:
+        """Return the handlers of the tasks to claim. They may change while the worker runs."""
+        return None if self._is_only_worker else tuple(self._registry)
 
     def _start(self, claim: TaskClaim) -> None:
         task = claim.task

@@ -89,6 +89,8 @@ export interface components {
         /**
          * ClaimRequest
          * @description A request for tasks. `wait` is a number of seconds or a duration, at most 60 s.
+         *
+         *         With `handlers`, only tasks of these handlers are claimed; other tasks are left to other workers.
          */
         ClaimRequest: {
             worker_id: string;
@@ -97,6 +99,8 @@ export interface components {
             max_tasks: number;
             /** @default 0 */
             wait: number | string;
+            /** @default null */
+            handlers: string[] | null;
         };
         /**
          * ClaimView
@@ -632,6 +636,8 @@ export interface components {
             alive: boolean;
             /** @default [] */
             tasks: components["schemas"]["WorkerTaskView"][];
+            /** @default null */
+            handlers: string[] | null;
         };
         /**
          * WorkerTaskView
@@ -661,6 +667,16 @@ export interface components {
             running: number;
             /** @default null */
             oldest_seconds: number | null;
+            /** @default [] */
+            unserved: components["schemas"]["UnservedView"][];
+        };
+        /**
+         * UnservedView
+         * @description Waiting tasks of a handler that no live worker of their queue has.
+         */
+        UnservedView: {
+            handler: string;
+            tasks: number;
         };
         /**
          * Page[ScheduleView]

@@ -28,7 +28,14 @@ export function QueuesPanel() {
             >
               {items.map((queue) => (
                 <tr key={queue.queue}>
-                  <RowHeader className="break-all">{queue.queue}</RowHeader>
+                  <RowHeader className="break-all">
+                    {queue.queue}
+                    {queue.unserved.map(({ handler, tasks }) => (
+                      <p key={handler} className="font-normal text-waiting text-xs">
+                        No worker has the handler {handler}: {formatCount(tasks)} queued
+                      </p>
+                    ))}
+                  </RowHeader>
                   <Cell right>{formatCount(queue.depth)}</Cell>
                   <Cell right>{formatCount(queue.running)}</Cell>
                   <Cell right>{queue.oldest_seconds === null ? "–" : formatDuration(queue.oldest_seconds)}</Cell>

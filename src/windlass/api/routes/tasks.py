@@ -114,7 +114,7 @@ class TaskRoutes:
             remaining = deadline - time()
             wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
             claims = await self._state.broker.claim(
-                body.worker_id, body.queues, body.max_tasks, wait
+                body.worker_id, body.queues, body.max_tasks, wait, handlers=body.handlers
             )
             if claims or remaining <= 0 or self._state.closing.is_set():
                 return claims

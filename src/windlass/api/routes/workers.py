@@ -10,7 +10,8 @@ from windlass.api.requests import WORKER_ID, path_text, reject_query
 from windlass.api.state import ApiState
 from windlass.core.ids import TaskId
 from windlass.ports.broker import HeldTask
-from windlass.wire import Page, QueuesView, QueueView, WorkerTaskView, WorkerView, instant
+from windlass.views.queues import queue_views
+from windlass.wire import Page, QueuesView, WorkerTaskView, WorkerView, instant
 
 TAG = "workers"
 
@@ -26,6 +27,7 @@ async def worker_views(state: ApiState) -> list[WorkerView]:
             seen_at=instant(worker.seen_at),
             alive=worker.silent_seconds < timeout_seconds,
             tasks=[worker_task_view(task) for task in worker.tasks],
+            handlers=None if worker.handlers is None else sorted(worker.handlers),
         )
         for worker in await state.broker.workers()
     ]
@@ -57,11 +59,8 @@ def routes(state: ApiState) -> list[Route]:
 
     async def list_queues(request: Request) -> Response:
         reject_query(request)
-        queues = await state.broker.queues()
-        views = [
-            QueueView(queue.queue, queue.depth, queue.running, queue.oldest_seconds)
-            for queue in queues
-        ]
+        queues, workers = await state.broker.queues(), await state.broker.workers()
+        views = queue_views(queues, workers, state.control.worker_timeout_seconds)
         return json_response(QueuesView(views))
 
     return [
@@ -97,8 +96,19 @@ _WORKERS = {
                     "since": "2026-01-31T08:00:00.120000Z",
                 },
             ],
+            "handlers": ["echo", "http"],
         },
     ],
     "next_cursor": None,
 }
-_QUEUES = {"items": [{"queue": "default", "depth": 120, "running": 8, "oldest_seconds": 4.2}]}
+_QUEUES = {
+    "items": [
+        {
+            "queue": "default",
+            "depth": 120,
+            "running": 8,
+            "oldest_seconds": 4.2,
+            "unserved": [{"handler": "resize", "tasks": 20}],
+        },
+    ],
+}

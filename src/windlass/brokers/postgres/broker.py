@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -68,30 +69,54 @@ class PostgresBroker:
 
     # Tasks
 
-    async def publish(self, tasks: Sequence[Task]) -> None:
+    async def incarnation(self) -> str:
+        [(name,)] = await self._pool.fetch("incarnation", uuid4().hex)
+        return name
+
+    async def register_owner(self, shard: int, epoch: int) -> None:
+        await self._pool.fetch("register_owner", shard, epoch)
+
+    async def publish(self, tasks: Sequence[Task], epoch: int = 0) -> None:
         encoded = [(task, _task_encoder.encode(task)) for task in tasks]
         for batch in batches(encoded, _encoded_size, BATCH_MAX):
             rows = await self._pool.fetch(
                 "publish",
+                tasks[0].shard,
+                epoch,
                 [task.task_id for task, _ in batch],
                 [task.queue for task, _ in batch],
                 [task.priority for task, _ in batch],
+                [task.handler for task, _ in batch],
+                [task.workflow_id for task, _ in batch],
                 [body for _, body in batch],
             )
             self._notifications.notify_queues(row[0] for row in rows)
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
         return await self._subscriptions.claim_tasks(
-            worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+            worker_id,
+            queues,
+            lambda: self._claim(worker_id, queues, limit, handlers),
+            limit,
+            wait_seconds,
         )
 
     async def _claim(
-        self, worker_id: str, queues: Sequence[str], limit: int
+        self, worker_id: str, queues: Sequence[str], limit: int, handlers: Sequence[str] | None
     ) -> Sequence[TaskClaim]:
-        query = asyncio.ensure_future(self._pool.fetch("claim", worker_id, list(queues), limit))
+        served = None if handlers is None else list(handlers)
+        query = asyncio.ensure_future(
+            self._pool.fetch("claim", worker_id, list(queues), served, limit)
+        )
         try:
             return _claims(await asyncio.shield(query))
         except asyncio.CancelledError:
@@ -185,6 +210,9 @@ class PostgresBroker:
             found += _first_column(await self._pool.fetch("missing", list(part)))
         return found
 
+    async def tasks_of(self, shard: int) -> Sequence[str]:
+        return _first_column(await self._pool.fetch("tasks_of", shard))
+
     # Overview
 
     async def workers(self) -> Sequence[WorkerInfo]:
@@ -202,12 +230,17 @@ class PostgresBroker:
                 seen_at=row["seen_at"],
                 silent_seconds=row["silent_seconds"],
                 tasks=sorted(held.get(row["worker_id"], ())),
+                handlers=None if row["handlers"] is None else tuple(row["handlers"]),
             )
             workers.append(info)
         return workers
 
     async def queues(self) -> Sequence[QueueInfo]:
-        return [QueueInfo(*row) for row in await self._pool.fetch("queues", COUNTED_MAX)]
+        found: list[QueueInfo] = []
+        for *counts, handlers, depths in await self._pool.fetch("queues", COUNTED_MAX):
+            waiting = zip(handlers or (), depths or (), strict=True)
+            found.append(QueueInfo(*counts, waiting=tuple(waiting)))
+        return found
 
     # Inboxes
 

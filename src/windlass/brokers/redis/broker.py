@@ -14,6 +14,7 @@ from windlass.brokers.batches import BATCH_MAX, LOOKUP_MAX, batches, slices
 from windlass.brokers.notifier import CANCELLATIONS_MAX, SubscriptionCache
 from windlass.brokers.redis.channel_listener import ChannelListener
 from windlass.brokers.redis.connection import RedisConnection
+from windlass.brokers.redis.contents_check import ContentsCheck, info_value
 from windlass.brokers.redis.inbox import RedisInbox
 from windlass.brokers.redis.protocol import Argument, RedisConnector
 from windlass.core.changes import Task
@@ -33,6 +34,8 @@ from windlass.ports.message_codec import encode_message
 PREFIX = "windlass:"
 # The channel of finished jobs and applied requests.
 DONE_CHANNEL = "done"
+# Stands for all handlers in a claim.
+ALL_HANDLERS = "*"
 
 log = logging.getLogger("windlass.brokers")
 _task_decoder = msgspec.msgpack.Decoder(Task)
@@ -45,11 +48,19 @@ class _TaskHeader(Struct, gc=False):
 
     queue: str
     priority: int
+    handler: str
     shard: int
     job_id: str
     node_id: str
     attempt: int
     index: int
+
+
+class _Services(Struct):
+    """What a worker serves, as the server stores it."""
+
+    queues: tuple[str, ...] = ()
+    handlers: tuple[str, ...] | None = None
 
 
 class RedisBroker:
@@ -64,6 +75,7 @@ class RedisBroker:
             self._listener.notifier, self._listener.subscribe, self._listener.unsubscribe
         )
         self._inboxes: dict[int, RedisInbox] = {}
+        self._contents = ContentsCheck(self._connection)
         self._done_callbacks: list[Callable[[Sequence[str]], None]] = []
 
     @classmethod
@@ -71,7 +83,7 @@ class RedisBroker:
         """Return a broker whose server answers. Raises BrokerUnavailable."""
         broker = cls(url, prefix)
         try:
-            await broker._connection.call("PING")
+            _warn_of_eviction(await broker._connection.call("INFO", "memory"))
         except BaseException:
             await broker.close()
             raise
@@ -84,28 +96,62 @@ class RedisBroker:
 
     # Tasks
 
-    async def publish(self, tasks: Sequence[Task]) -> None:
+    async def incarnation(self) -> str:
+        return await self._contents.incarnation()
+
+    async def register_owner(self, shard: int, epoch: int) -> None:
+        await self._connection.run("register_owner", [shard, epoch])
+
+    async def publish(self, tasks: Sequence[Task], epoch: int = 0) -> None:
         if tasks:
             arguments = [
-                (task.task_id, task.queue, task.priority, _encode_task(task)) for task in tasks
+                (
+                    task.task_id,
+                    task.queue,
+                    task.priority,
+                    task.handler,
+                    task.workflow_id,
+                    _encode_task(task),
+                )
+                for task in tasks
             ]
-            await self._connection.run_batches("publish", (), _joined(arguments))
+            first: list[Argument] = [tasks[0].shard, epoch]
+            await self._connection.run_batches("publish", first, _joined(arguments))
 
     async def claim(
-        self, worker_id: str, queues: Sequence[str], limit: int, wait_seconds: float
+        self,
+        worker_id: str,
+        queues: Sequence[str],
+        limit: int,
+        wait_seconds: float,
+        *,
+        handlers: Sequence[str] | None = None,
     ) -> Sequence[TaskClaim]:
         limit = min(limit, BATCH_MAX)
         return await self._subscriptions.claim_tasks(
-            worker_id, queues, lambda: self._claim(worker_id, queues, limit), limit, wait_seconds
+            worker_id,
+            queues,
+            lambda: self._claim(worker_id, queues, limit, handlers),
+            limit,
+            wait_seconds,
         )
 
     async def _claim(
-        self, worker_id: str, queues: Sequence[str], limit: int
+        self, worker_id: str, queues: Sequence[str], limit: int, handlers: Sequence[str] | None
     ) -> Sequence[TaskClaim]:
         async def undo(answer: Sequence[Any]) -> None:
             await self.return_tasks(worker_id, [claim.task.task_id for claim in _claims(answer)])
 
-        arguments: list[Argument] = [worker_id, limit, msgspec.json.encode(queues), *queues]
+        served = _Services(tuple(queues), None if handlers is None else tuple(handlers))
+        names = [ALL_HANDLERS] if handlers is None else handlers
+        arguments: list[Argument] = [
+            worker_id,
+            limit,
+            _json_encoder.encode(served),
+            len(queues),
+            *queues,
+            *names,
+        ]
         return _claims(await self._connection.run("claim", arguments, undo))
 
     async def extend(self, worker_id: str, task_ids: Sequence[str]) -> Sequence[str]:
@@ -161,6 +207,15 @@ class RedisBroker:
         return _joined_ids(
             [await self._connection.run("missing", part) for part in slices(task_ids, LOOKUP_MAX)]
         )
+
+    async def tasks_of(self, shard: int) -> Sequence[str]:
+        found: set[str] = set()
+        cursor = b"0"
+        while True:
+            cursor, task_ids = await self._connection.run("tasks_of", [shard, BATCH_MAX, cursor])
+            found.update(task_id.decode() for task_id in task_ids)
+            if cursor == b"0":
+                return sorted(found)
 
     # Overview
 
@@ -220,6 +275,16 @@ class RedisBroker:
             callback(ids)
 
 
+def _warn_of_eviction(memory: bytes) -> None:
+    limit, policy = info_value(memory, "maxmemory"), info_value(memory, "maxmemory_policy")
+    if limit not in {"", "0"} and policy not in {"", "noeviction"}:
+        log.warning(
+            "Redis evicts keys when its memory is full (maxmemory-policy %s): tasks and results are lost until "
+            "engines publish them again; set maxmemory-policy noeviction",
+            policy,
+        )
+
+
 def _claims(answer: Sequence[Any]) -> list[TaskClaim]:
     claims: list[TaskClaim] = []
     for body, delivery_count in zip(answer[::2], answer[1::2], strict=True):
@@ -236,7 +301,7 @@ def _worker_info(
     worker_id: bytes,
     seen_at: bytes,
     silent_microseconds: int,
-    queues: bytes,
+    encoded: bytes,
     held: int,
     *tasks: bytes,
 ) -> WorkerInfo:
@@ -244,9 +309,11 @@ def _worker_info(
         HeldTask(int(claimed_at), task_id.decode())
         for task_id, claimed_at in zip(tasks[::2], tasks[1::2], strict=True)
     ]
+    services = msgspec.json.decode(encoded or b"{}", type=_Services)
     return WorkerInfo(
         worker_id=worker_id.decode(),
-        queues=msgspec.json.decode(queues or b"[]", type=tuple[str, ...]),
+        queues=services.queues,
+        handlers=services.handlers,
         held=held,
         seen_at=int(seen_at),
         silent_seconds=silent_microseconds / MICROSECONDS,
@@ -254,16 +321,24 @@ def _worker_info(
     )
 
 
-def _queue_info(name: bytes, depth: int, running: int, oldest_microseconds: int) -> QueueInfo:
+def _queue_info(
+    name: bytes, depth: int, running: int, oldest_microseconds: int, *handlers: Any
+) -> QueueInfo:
     if oldest_microseconds < 0:
         return QueueInfo(name.decode(), depth, running)
-    return QueueInfo(name.decode(), depth, running, oldest_microseconds / MICROSECONDS)
+    waiting = [
+        (handler.decode(), count)
+        for handler, count in zip(handlers[::2], handlers[1::2], strict=True)
+    ]
+    oldest_seconds = oldest_microseconds / MICROSECONDS
+    return QueueInfo(name.decode(), depth, running, oldest_seconds, tuple(sorted(waiting)))
 
 
 def _encode_task(task: Task) -> bytes:
     header = _TaskHeader(
         queue=task.queue,
         priority=task.priority,
+        handler=task.handler,
         shard=task.shard,
         job_id=task.job_id,
         node_id=task.node_id,

@@ -156,40 +156,31 @@ class RedisConnection:
     # Commands without a waiting caller
 
     def defer(self, *command: Argument) -> None:
-        """Send a command together with the next one, or soon. It is sent again if the connection fails."""
+        """Send a command together with the next one, or soon. It is lost if the connection fails."""
+        if self._protocol is None:
+            return
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
-        answer.add_done_callback(lambda _: self._on_deferred_answer(command, answer))
+        answer.add_done_callback(lambda _: self._log_refusal(command, answer))
         self._queued.append(_Call(command, answer))
         if self._deferred is None:
             self._deferred = loop.call_later(DEFER_SECONDS_MAX, self._write_deferred)
 
     def _write_deferred(self) -> None:
         self._deferred = None
-        # Without a connection they wait for the next one.
         self._write()
-
-    def _on_deferred_answer(
-        self, command: Sequence[Argument], answer: "asyncio.Future[Any]"
-    ) -> None:
-        if self._is_lost(command, answer):
-            self.defer(*command)
 
     def send_hint(self, *command: Argument) -> None:
         """Send a command at once. It is lost if the connection fails."""
         if not self._is_closed:
             answer = self._enqueue(command)
-            answer.add_done_callback(lambda _: self._is_lost(command, answer))
+            answer.add_done_callback(lambda _: self._log_refusal(command, answer))
 
-    def _is_lost(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> bool:
-        """Return whether the command may not have reached the server. A refused one has."""
+    def _log_refusal(self, command: Sequence[Argument], answer: "asyncio.Future[Any]") -> None:
+        """Log that the server refused a command that no caller waits for."""
         failure = None if answer.cancelled() else answer.exception()
-        if failure is None or self._is_closed:
-            return False
         if isinstance(failure, self._connector.refused):
             log.warning("Redis at %s refused %s: %s", self._connector.address, command[0], failure)
-            return False
-        return True
 
     # The connection
 

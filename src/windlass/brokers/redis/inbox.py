@@ -105,6 +105,7 @@ class RedisInbox:
         self._position = InboxPosition()
         # The ids of received messages that are not acknowledged.
         self._received: deque[bytes] = deque()
+        self._acknowledged = START
         # The number of the connection that was used last: a new one may lead to a server without our data.
         self._connection_number = 0
         # Counts rewinds: the answer to a fetch that began before one is discarded.
@@ -170,15 +171,20 @@ class RedisInbox:
         return entries
 
     async def _check_server(self) -> None:
-        """Start from the beginning if the server lost its data and its clock is behind the last id."""
+        """On a new connection: acknowledge again, or start over if the server lost its data and its ids are lower."""
         if self._connection_number == self._connection.connections:
             return
         self._connection_number = self._connection.connections
         position = self._position
-        if position.last != START and await self._connection.run(
-            "is_beyond", [self._shard, position.last]
-        ):
-            position.last = START
+        known = max(position.last, self._acknowledged, key=_number)
+        if known == START:
+            return
+        if await self._connection.run("is_beyond", [self._shard, known]):
+            # Acknowledging what was received before must not remove new messages.
+            self._received = deque([START] * len(self._received))
+            position.last = self._acknowledged = START
+        else:
+            self._trim()
 
     async def acknowledge(self, count: int) -> None:
         """Remove the oldest received messages."""
@@ -186,9 +192,15 @@ class RedisInbox:
         for _ in range(min(count, len(self._received))):
             last = self._received.popleft()
         if last is not None:
-            # Messages are received in order, so everything up to the last one goes. No need to wait for the answer: a
-            # message that is received again after a crash changes nothing.
-            self._connection.defer("XTRIM", self._key, "MINID", _next_id(last))
+            self._acknowledged = last
+            self._trim()
+
+    def _trim(self) -> None:
+        """Remove everything up to the last acknowledged message: messages are received in order.
+
+        No need to wait for the answer. A message that is received again changes nothing.
+        """
+        self._connection.defer("XTRIM", self._key, "MINID", _next_id(self._acknowledged))
 
     async def rewind(self) -> None:
         """Receive again from the oldest unacknowledged message."""

@@ -21,9 +21,18 @@ from windlass.cli.output.event_data import (
 )
 from windlass.cli.output.results import format_result, format_warnings
 from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
-from windlass.cli.output.text import one_line
+from windlass.cli.output.text import one_line, plural
 from windlass.cli.output.times import format_duration, local_clock_time, local_time
-from windlass.wire import EventView, IterationView, JobView, LogView, LoopView, NodeView, WorkerView
+from windlass.wire import (
+    EventView,
+    IterationView,
+    JobView,
+    LogView,
+    LoopView,
+    NodeView,
+    QueueView,
+    WorkerView,
+)
 
 NODES_LISTED_MAX = 100
 OUTPUT_CHARS_MAX = 100
@@ -190,6 +199,16 @@ def print_workers(workers: Sequence[WorkerView]) -> None:
     print_rows(
         workers, _worker_row, columns=columns, wrapped={"queues"}, empty="no workers connected"
     )
+
+
+def print_unserved(queues: Sequence[QueueView]) -> None:
+    """Print one line per handler whose tasks wait for a worker that has it."""
+    for queue in queues:
+        for unserved in queue.unserved:
+            tasks = plural(unserved.tasks, "task")
+            click.echo(
+                f"{tasks} waiting on queue {queue.queue}: no worker has the handler {unserved.handler}"
+            )
 
 
 def _worker_row(worker: WorkerView) -> Cells:

@@ -4,6 +4,7 @@ import asyncio
 
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import CancelRequested, JobMessage, Message, RetryRequested, Submitted
+from windlass.engine.duties.contents_watch import ContentsWatch
 from windlass.engine.recovery import Place, missing
 from windlass.engine.shard import Shard
 from windlass.ports.broker import Broker
@@ -14,6 +15,8 @@ from windlass.ports.store.jobs import Request
 SWEEP_MAX = 1_000
 # A notification that is younger than this may still arrive.
 HINT_SECONDS = 2.0
+# How often tasks are compared with changed contents: lost are those that are unknown twice in a row.
+COMPARISONS = 2
 # Jobs checked before other tasks of the event loop run.
 YIELD_JOBS = 100
 
@@ -27,8 +30,14 @@ class Sweeper:
         store: Store,
         broker: Broker,
         clock: Clock,
+        contents: ContentsWatch,
         in_flight_check_seconds: float,
     ) -> None:
+        self._contents = contents
+        # The contents of the broker that this shard's tasks were last compared with.
+        self._incarnation = contents.incarnation
+        # Comparisons left after the contents have changed.
+        self._comparisons = 0
         self._in_flight_check = round(in_flight_check_seconds * MICROSECONDS)
         self._shard = shard
         self._store = store
@@ -43,10 +52,17 @@ class Sweeper:
             return
         await self._shard.check_lease()
         await self._find_rows()
+        if self._contents.incarnation != self._incarnation:
+            self._incarnation = self._contents.incarnation
+            self._comparisons = COMPARISONS
+            await self._remove_outdated_tasks()
         now = self._clock.now()
-        if now - self._asked_at >= self._in_flight_check:
-            self._asked_at = now
+        if self._comparisons:
+            self._comparisons -= 1
             await self._find_lost_tasks(now)
+        elif now - self._asked_at >= self._in_flight_check:
+            self._asked_at = now
+            await self._find_lost_tasks(now - self._in_flight_check)
 
     async def _find_rows(self) -> None:
         shard = self._shard
@@ -66,12 +82,28 @@ class Sweeper:
         if messages:
             await self._broker.send(shard.number, messages)
 
-    async def _find_lost_tasks(self, now: int) -> None:
+    async def _remove_outdated_tasks(self) -> None:
+        """Remove the tasks that the broker has and the shard does not: older contents may contain ended attempts."""
+        shard = self._shard
+        # The contents may also be without the epochs of owners.
+        await self._broker.register_owner(shard.number, shard.lease.epoch)
+        known = await self._broker.tasks_of(shard.number)
+        in_flight = {
+            job.task_id(attempt)
+            for job in list(shard.jobs.values())
+            for attempt in job.attempts_in_flight()
+        }
+        outdated = [task_id for task_id in known if task_id not in in_flight]
+        if outdated:
+            await shard.lease.assert_valid()
+            await self._broker.cancel(outdated)
+
+    async def _find_lost_tasks(self, before: int) -> None:
         """Publish again what the broker does not know twice in a row: the first time its result may be under way.
 
-        The message of a timer that is long overdue was lost, and is sent again.
+        Only tasks that were dispatched before then. The message of a timer that was due before then was lost, and is
+        sent again.
         """
-        before = now - self._in_flight_check
         places: dict[str, Place] = {}
         overdue: list[Message] = []
         ahead = self._shard.ahead()

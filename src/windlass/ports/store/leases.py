@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from uuid import uuid4
 
 from msgspec import Struct
 
@@ -37,6 +38,19 @@ class Ownership(Struct, frozen=True):
 
     engines: Sequence[EngineRow]
     leases: Sequence[LeaseRow]
+
+
+class Deployment(Struct, frozen=True):
+    """What all processes on a database have in common."""
+
+    # Keeps the queues of deployments on one broker server apart.
+    installation_id: str
+    shard_count: int
+
+
+def new_installation_id() -> str:
+    """Return an id for a new installation."""
+    return uuid4().hex[:16]
 
 
 class LeaseStore(Protocol):
@@ -76,8 +90,8 @@ class LeaseStore(Protocol):
         """Return the engines that are alive, sorted by owner."""
         ...
 
-    async def record_shard_count(self, count: int) -> int:
-        """Record the number of shards, unless one is recorded; return the recorded number."""
+    async def join_deployment(self, deployment: Deployment) -> Deployment:
+        """Record what all processes have in common, unless it is recorded; return what is recorded."""
         ...
 
     async def deregister(self, owner: str) -> None:

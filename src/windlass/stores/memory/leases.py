@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
+from windlass.ports.store.leases import Deployment, EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.memory.tables import Tables
 
 
@@ -17,7 +17,7 @@ class MemoryLeases:
         self._expiries: dict[int, int] = {}
         # With their expiries, by owner.
         self._engines: dict[str, tuple[EngineRow, int]] = {}
-        self._shard_count: int | None = None
+        self._deployment: Deployment | None = None
 
     def newest_epoch(self, shard: int) -> int | None:
         """Return the epoch of the shard's newest lease, if there was one."""
@@ -73,11 +73,11 @@ class MemoryLeases:
         now = self._tables.clock.now()
         return [engine for _, (engine, expiry) in sorted(self._engines.items()) if expiry > now]
 
-    async def record_shard_count(self, count: int) -> int:
+    async def join_deployment(self, deployment: Deployment) -> Deployment:
         self._tables.check_open()
-        if self._shard_count is None:
-            self._shard_count = count
-        return self._shard_count
+        if self._deployment is None:
+            self._deployment = deployment
+        return self._deployment
 
     async def deregister(self, owner: str) -> None:
         self._tables.check_open()

@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
+from msgspec import structs
+
+from windlass.ports.store.leases import Deployment, EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.postgres.batched_query import BatchedQuery
 from windlass.stores.postgres.database import PostgresStatements
 from windlass.stores.postgres.pool import Session
@@ -52,10 +54,10 @@ class PostgresLeases:
     async def engines(self) -> Sequence[EngineRow]:
         return await self._database.query(self._engines)
 
-    async def record_shard_count(self, count: int) -> int:
-        await self._database.write("shard_count_put", count=count)
-        [(recorded,)] = await self._database.rows("shard_count_get")
-        return recorded
+    async def join_deployment(self, deployment: Deployment) -> Deployment:
+        await self._database.write("deployment_put", **structs.asdict(deployment))
+        [row] = await self._database.rows("deployment_get")
+        return Deployment(*row)
 
     async def deregister(self, owner: str) -> None:
         await self._database.write_lease("engine_delete", owner=owner)

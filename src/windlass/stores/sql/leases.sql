@@ -6,9 +6,10 @@ update shards set owner = null, expires_at = null where shard = :shard and epoch
 -- name: engine_delete
 delete from engines where owner = :owner;
 
--- name: shard_count_put
--- The first process decides; the others must have the same number.
-insert into deployment (id, shard_count) values (1, :count) on conflict (id) do nothing;
+-- name: deployment_put
+-- The first process decides; the others join it.
+insert into deployment (id, installation_id, shard_count) values (1, :installation_id, :shard_count)
+    on conflict (id) do nothing;
 
--- name: shard_count_get
-select shard_count from deployment;
+-- name: deployment_get
+select installation_id, shard_count from deployment;

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from windlass.core.instants import MICROSECONDS
-from windlass.ports.store.leases import EngineRow, Lease, LeaseRow, Ownership
+from windlass.ports.store.leases import Deployment, EngineRow, Lease, LeaseRow, Ownership
 from windlass.stores.sqlite.connection import Connection
 from windlass.stores.sqlite.database import SqliteStatements
 
@@ -75,14 +77,14 @@ class SqliteLeases:
         now = self._database.now()
         return await self._database.query(lambda connection: self._engines(connection, now))
 
-    async def record_shard_count(self, count: int) -> int:
-        def record(connection: Connection) -> int:
-            self._database.execute(connection, "shard_count_put", count=count)
-            row = self._database.execute_first(connection, "shard_count_get")
+    async def join_deployment(self, deployment: Deployment) -> Deployment:
+        def join(connection: Connection) -> Deployment:
+            self._database.execute(connection, "deployment_put", **structs.asdict(deployment))
+            row = self._database.execute_first(connection, "deployment_get")
             assert row is not None
-            return row[0]
+            return Deployment(*row)
 
-        return await self._database.transact(record)
+        return await self._database.transact(join)
 
     async def deregister(self, owner: str) -> None:
         await self._database.write("engine_delete", owner=owner)

@@ -4,14 +4,20 @@ select pg_advisory_xact_lock(hashtext('windlass broker'));
 
 -- name: publish
 -- A task id that is already queued or held is ignored.
-insert into broker_tasks (task_id, number, queue, priority, body)
-select task_id, nextval('broker_numbers'), queue, priority, body
-  from unnest($1::text[], $2::text[], $3::integer[], $4::bytea[]) as new (task_id, queue, priority, body)
-    on conflict (task_id) do nothing
-returning queue;
+select broker_publish($1, $2, $3, $4, $5, $6, $7, $8);
+
+-- name: register_owner
+select broker_register_owner($1, $2);
+
+-- name: incarnation
+-- A statement does not see what it inserts.
+with added as (
+    insert into broker_contents values (1, $1) on conflict (id) do nothing returning name
+)
+select name from added union all select name from broker_contents limit 1;
 
 -- name: claim
-select claimed_body, delivery_count from broker_claim($1, $2, $3);
+select claimed_body, delivery_count from broker_claim($1, $2, $3, $4);
 
 -- name: extend
 -- Also records the worker's last call; its queues are known from its claims.
@@ -20,7 +26,7 @@ with held as (
      where task_id = any ($2::text[]) and holder = $1
     returning task_id
 ), seen as (
-    insert into broker_workers values ($1, '{}', clock_timestamp())
+    insert into broker_workers (worker_id, queues, seen_at) values ($1, '{}', clock_timestamp())
         on conflict (worker_id) do update set seen_at = excluded.seen_at
 )
 select task_id from unnest($2::text[]) as given (task_id) where task_id not in (select task_id from held);
@@ -38,7 +44,7 @@ with deleted as (
     select shard, nextval('broker_numbers'), message
       from unnest($3::integer[], $4::bytea[]) as new (shard, message)
 ), seen as (
-    insert into broker_workers values ($1, '{}', clock_timestamp())
+    insert into broker_workers (worker_id, queues, seen_at) values ($1, '{}', clock_timestamp())
         on conflict (worker_id) do update set seen_at = excluded.seen_at
 )
 select distinct worker_id from cancelled;
@@ -61,7 +67,10 @@ update broker_tasks set holder = null, extended_at = null, losses = losses + 1
 returning broker_tasks.task_id, queue, body, losses, lost.holder as worker_id;
 
 -- name: forget_workers
-with silent as (
+-- Also forgets turns that are long past: a workflow without a turn starts at the next one.
+with past as (
+    delete from broker_turns where last < (extract(epoch from clock_timestamp() - interval '1 hour') * 1000000)::bigint
+), silent as (
     delete from broker_workers
      where seen_at < clock_timestamp() - make_interval(secs => $1)
        and not exists (select from broker_tasks where holder = broker_workers.worker_id)
@@ -95,7 +104,7 @@ returning task_id;
 delete from broker_tasks where task_id = any ($1::text[]);
 
 -- name: workers
-select worker_id, queues, (extract(epoch from seen_at) * 1000000)::bigint as seen_at,
+select worker_id, queues, handlers, (extract(epoch from seen_at) * 1000000)::bigint as seen_at,
        extract(epoch from clock_timestamp() - seen_at)::double precision as silent_seconds,
        (select count(*) from broker_tasks where holder = broker_workers.worker_id) as held
   from broker_workers order by worker_id limit $1;
@@ -106,6 +115,9 @@ select holder, task_id, (extract(epoch from coalesce(claimed_at, extended_at)) *
            row_number() over (partition by holder order by claimed_at) as place
       from broker_tasks where holder is not null
 ) as held where place <= $2 limit $1;
+
+-- name: tasks_of
+select task_id from broker_tasks where shard = $1;
 
 -- name: queues
 -- Queue names by one index step each, and a bounded index scan per queue: the time does not depend on the depth.
@@ -118,14 +130,18 @@ with recursive waiting as (
     select queue, count(*) as count from broker_tasks where holder is not null group by queue
 )
 select queue, coalesce(queued.count, 0), coalesce(running.count, 0),
-       extract(epoch from clock_timestamp() - queued.oldest_at)::double precision
+       extract(epoch from clock_timestamp() - queued.oldest_at)::double precision, handlers, depths
   from (select queue from waiting where queue is not null union select queue from running) as known
   left join running using (queue)
  cross join lateral (
-    select count(*), min(published_at) as oldest_at from (
-        select published_at from broker_tasks where queue = known.queue and holder is null
-         order by priority desc, number limit $1
-    ) as counted
+    select sum(depth)::bigint as count, min(oldest_at) as oldest_at, array_agg(handler order by handler) as handlers,
+           array_agg(depth order by handler) as depths
+      from (
+        select handler, count(*) as depth, min(published_at) as oldest_at from (
+            select handler, published_at from broker_tasks where queue = known.queue and holder is null
+             order by priority desc, turn, number limit $1
+        ) as counted group by handler
+    ) as by_handler
 ) as queued order by queue;
 
 -- name: missing

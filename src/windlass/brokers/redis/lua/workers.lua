@@ -1,7 +1,7 @@
 -- Called rarely, so the tasks of each worker are counted here and not stored.
 -- KEYS: 1 the prefix. ARGV: 1 workers at most, 2 tasks of each worker at most.
--- Returns for each worker its id, the time of its last call, the microseconds since then, its queues as JSON, the number
--- of held tasks, then the id and the time of the claim of some of them.
+-- Returns for each worker its id, the time of its last call, the microseconds since then, its queues and handlers as
+-- JSON, the number of held tasks, then the id and the time of the claim of some of them.
 local at = now()
 local found, held, tasks = {}, {}, {}
 local leases = redis.call('HGETALL', LEASES)
@@ -18,8 +18,8 @@ end
 local workers = redis.call('ZRANGE', WORKERS, 0, ARGV[1] - 1, 'WITHSCORES')
 for i = 1, #workers, 2 do
   local worker = workers[i]
-  local queues = redis.call('HGET', WORKER_QUEUES, worker) or ''
+  local services = redis.call('HGET', WORKER_SERVICES, worker) or ''
   local silent = at - tonumber(workers[i + 1])
-  found[#found + 1] = { worker, workers[i + 1], silent, queues, held[worker] or 0, unpack(tasks[worker] or {}) }
+  found[#found + 1] = { worker, workers[i + 1], silent, services, held[worker] or 0, unpack(tasks[worker] or {}) }
 end
 return found
