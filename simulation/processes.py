@@ -114,8 +114,8 @@ class ProcessSupervisor:
         self.zombies: list[SimulatedProcess] = []
         self.connections: list[FaultyConnection] = []
         self.restarts = 0
-        # Whether the separate broker has lost its contents.
-        self.is_flushed = False
+        # When the separate broker lost its contents for the last time.
+        self.flushed_at: float | None = None
         self.violations: list[Violation] = []
         # Set while an engine is running.
         self.up = asyncio.Event()
@@ -372,7 +372,17 @@ class ProcessSupervisor:
         """Let the separate broker lose its contents."""
         self._shared.lose_everything()
         self._observer.broker_flushed()
-        self.is_flushed = True
+        self.flushed_at = asyncio.get_running_loop().time()
+
+    def save_broker(self) -> None:
+        """Keep the contents of the separate broker."""
+        self._shared.save()
+
+    async def restore_broker(self) -> None:
+        """Let the separate broker have the contents that were kept."""
+        await self._shared.restore()
+        self._observer.broker_flushed()
+        self.flushed_at = asyncio.get_running_loop().time()
 
 
 def _engine_slots(config: SystemConfig, random: Random) -> list[EngineSlot]:

@@ -206,7 +206,6 @@ class Scenario:
         planned: list[tuple[int, Callable[[], None]]] = [
             (profile.kills, self._kill_engine),
             (profile.worker_kills, self._kill_worker),
-            (profile.flushes, self._simulation.supervisor.flush_broker),
             (profile.jumps, self._set_clock),
         ]
         tasks = [
@@ -222,9 +221,23 @@ class Scenario:
             (profile.stops, self._stop_engine),
             (profile.cuts, self._cut_off_engine),
             (profile.worker_pauses, self._pause_worker),
+            (profile.flushes, self._lose_broker_contents),
         ]
         tasks += [asyncio.ensure_future(action()) for count, action in longer for _ in range(count)]
         return tasks
+
+    async def _lose_broker_contents(self) -> None:
+        """Flush the broker, or restore older contents: with tasks that have ended since."""
+        supervisor = self._simulation.supervisor
+        seconds = self._random.random() * FAULT_SECONDS_MAX
+        if self._random.random() < 0.5:
+            await asyncio.sleep(seconds)
+            supervisor.flush_broker()
+            return
+        await asyncio.sleep(seconds / 2)
+        supervisor.save_broker()
+        await asyncio.sleep(seconds / 2)
+        await supervisor.restore_broker()
 
     async def _later(self, action: Callable[[], None]) -> None:
         await asyncio.sleep(self._random.random() * FAULT_SECONDS_MAX)

@@ -4,15 +4,25 @@ Reading removes nothing. A process acknowledges the messages it received itself,
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from windlass.brokers.memory import MemoryBroker
+from windlass.core.changes import Task
 from windlass.core.messages import Message
 from windlass.ports.clock import Clock
 
 # More messages than an inbox ever has.
 RECEIVE_MAX = 1_000_000
+
+
+class Contents(Struct, frozen=True):
+    """What a server has at some time."""
+
+    tasks: Sequence[Task] = ()
+    inboxes: Mapping[int, Mapping[int, Message]] = {}
 
 
 class SharedBroker:
@@ -23,6 +33,7 @@ class SharedBroker:
         self.broker = MemoryBroker(clock)
         # By shard, each message under its number, oldest first.
         self._inboxes: dict[int, dict[int, Message]] = {}
+        self._saved = Contents()
         # How often the contents were lost.
         self.losses = 0
         # Numbers continue after the contents were lost, as those of Redis streams do.
@@ -35,6 +46,20 @@ class SharedBroker:
         self.broker = MemoryBroker(self._clock)
         self._inboxes.clear()
         self.losses += 1
+
+    def save(self) -> None:
+        """Keep the contents for a later restore."""
+        self._saved = Contents(
+            tasks=self.broker.tasks(),
+            inboxes={shard: dict(inbox) for shard, inbox in self._inboxes.items()},
+        )
+
+    async def restore(self) -> None:
+        """Replace the contents by the saved ones: tasks that ended since then are queued again."""
+        self.lose_everything()
+        saved = self._saved
+        await self.broker.publish(saved.tasks)
+        self._inboxes = {shard: dict(inbox) for shard, inbox in saved.inboxes.items()}
 
     async def inbox(self, shard: int, wait_seconds: float) -> dict[int, Message]:
         """Return the messages of a shard after waiting for new ones."""

@@ -5,6 +5,7 @@ A seed determines everything: the workflows, the requests, the faults and their 
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager, suppress
@@ -40,6 +41,8 @@ RUN_SECONDS_MAX = 3_000.0
 CHECK_EVERY = 6
 CALL_SECONDS_MAX = 20.0
 SUBMITS_MAX = 5
+# After a loss of the broker's contents, the tasks in flight are published again within this time.
+RECOVERED_SECONDS = 5.0
 
 # An idle shard waits for messages and makes none of these calls.
 _BUSY_CALLS = (
@@ -125,6 +128,8 @@ class Simulation:
         self.undisturbed = False
         # Whether an accepted result is final: no delivery is repeated and the broker loses nothing.
         self.results_are_final = not config.embedded
+        # When the last fault ended.
+        self._settling_at = math.inf
         self._idle_moments = 0
 
     # Running
@@ -248,6 +253,7 @@ class Simulation:
 
     async def settle(self) -> None:
         """Wait until all jobs have ended, all requests are applied and nothing runs, within limits."""
+        self._settling_at = self.loop.time()
         deadline = self.loop.time() + SETTLE_SECONDS_MAX
         while not self._has_ended() and self.loop.time() < deadline:
             await self.clock.sleep(1.0)
@@ -345,12 +351,20 @@ class Simulation:
             ):
                 self._check_shard(shard)
 
+    def _knows_lost_tasks(self) -> bool:
+        """Whether the engines have had time to compare their tasks with the contents of the broker."""
+        flushed_at = self.supervisor.flushed_at
+        if flushed_at is None:
+            return True
+        # Other faults may delay it.
+        return self.loop.time() > max(flushed_at, self._settling_at) + RECOVERED_SECONDS
+
     def _check_shard(self, shard: Shard) -> None:
         jobs = list(shard.jobs.values())
         for job in jobs:
             self.violations += check_memory(job, self.store.rows(job.id))
             self.violations += check_window(job)
-        if not self.supervisor.is_flushed:
+        if self._knows_lost_tasks():
             assert self.supervisor.broker is not None
             self.violations += lost_tasks(jobs, self.supervisor.broker)
             # Setting a clock makes waits longer or shorter.
@@ -413,7 +427,7 @@ class Simulation:
             self.report(
                 "I10", job_id, "a collection was recorded a second time with different elements"
             )
-        if self.results_are_final and not self.supervisor.is_flushed:
+        if self.results_are_final and self.supervisor.flushed_at is None:
             for task_id in self.execution_log.repeated:
                 self.report("I6", "-", f"{task_id} ran again after its result was accepted")
         return SimulationReport(

@@ -33,13 +33,14 @@ SHARING_MUTANTS = tuple(
                 "tasks are published before the commit",
                 "shard",
                 _COMMIT,
-                f"            await self._broker.publish(changes.tasks)\n{_COMMIT}",
+                "            await self._broker.publish(changes.tasks, self.lease.epoch)\n"
+                f"{_COMMIT}",
             ),
             Mutant(
                 "the broker does not deduplicate tasks",
                 "windlass.brokers.memory",
-                "            if task.task_id not in entries:\n",
-                "            if True:\n",
+                "            if task.task_id not in entries and epoch",
+                "            if epoch",
             ),
             # An engine reuses its own counters after another engine owned the shard.
             in_engine(
@@ -63,8 +64,29 @@ SHARING_MUTANTS = tuple(
             in_engine(
                 "tasks are published after a pause without checking the lease",
                 "shard",
-                "        await self.lease.assert_valid()\n        await self._broker.publish(tasks)\n",
-                "        await self._broker.publish(tasks)\n",
+                "        await self.lease.assert_valid()\n"
+                "        await self._broker.publish(tasks, self.lease.epoch)\n",
+                "        await self._broker.publish(tasks, 1_000_000)\n",
+            ),
+            in_engine(
+                "a loss of the broker's contents is not noticed",
+                "duties.contents_watch",
+                "        self.incarnation = incarnation\n",
+                "        self.incarnation = self.incarnation or incarnation\n",
+            ),
+            in_engine(
+                "tasks are compared only once with changed contents",
+                "duties.sweeper",
+                "COMPARISONS = 2\n",
+                "COMPARISONS = 1\n",
+            ),
+            in_engine(
+                "a failed comparison with changed contents is not repeated",
+                "duties.sweeper",
+                "            await self._find_lost_tasks(math.inf, overdue_before=now)\n"
+                "            self._comparisons -= 1\n",
+                "            self._comparisons -= 1\n"
+                "            await self._find_lost_tasks(math.inf, overdue_before=now)\n",
             ),
             in_engine(
                 "a lease that may have expired is renewed without checking its owner",

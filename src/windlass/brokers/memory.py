@@ -390,6 +390,10 @@ class MemoryBroker:
     async def tasks_of(self, shard: int) -> Sequence[str]:
         return [task_id for task_id, entry in self._entries.items() if entry.task.shard == shard]
 
+    def tasks(self) -> Sequence[Task]:
+        """Return all queued and held tasks."""
+        return [entry.task for entry in self._entries.values()]
+
     # Overview
 
     async def workers(self) -> Sequence[WorkerInfo]:

@@ -1,6 +1,7 @@
 """Finds rows whose notification was lost, and tasks that the broker lost. In normal operation there are none."""
 
 import asyncio
+import math
 
 from windlass.core.instants import MICROSECONDS
 from windlass.core.messages import CancelRequested, JobMessage, Message, RetryRequested, Submitted
@@ -52,17 +53,21 @@ class Sweeper:
             return
         await self._shard.check_lease()
         await self._find_rows()
-        if self._contents.incarnation != self._incarnation:
-            self._incarnation = self._contents.incarnation
-            self._comparisons = COMPARISONS
+        incarnation = self._contents.incarnation
+        if incarnation != self._incarnation:
             await self._remove_outdated_tasks()
+            # Only now: after a failure the next sweep tries again.
+            self._incarnation = incarnation
+            self._comparisons = COMPARISONS
         now = self._clock.now()
         if self._comparisons:
+            # All tasks: their times say little after the clock was set.
+            await self._find_lost_tasks(math.inf, overdue_before=now)
             self._comparisons -= 1
-            await self._find_lost_tasks(now)
         elif now - self._asked_at >= self._in_flight_check:
             self._asked_at = now
-            await self._find_lost_tasks(now - self._in_flight_check)
+            before = now - self._in_flight_check
+            await self._find_lost_tasks(before, overdue_before=before)
 
     async def _find_rows(self) -> None:
         shard = self._shard
@@ -98,11 +103,10 @@ class Sweeper:
             await shard.lease.assert_valid()
             await self._broker.cancel(outdated)
 
-    async def _find_lost_tasks(self, before: int) -> None:
+    async def _find_lost_tasks(self, dispatched_before: float, *, overdue_before: int) -> None:
         """Publish again what the broker does not know twice in a row: the first time its result may be under way.
 
-        Only tasks that were dispatched before then. The message of a timer that was due before then was lost, and is
-        sent again.
+        The message of a timer that is overdue was lost, and is sent again.
         """
         places: dict[str, Place] = {}
         overdue: list[Message] = []
@@ -115,7 +119,7 @@ class Sweeper:
             if job.id in ahead:
                 continue
             for attempt in job.attempts_in_flight():
-                if (attempt.dispatched_at or 0) < before:
+                if (attempt.dispatched_at or 0) < dispatched_before:
                     places[job.task_id(attempt)] = (
                         job.id,
                         attempt.node,
@@ -125,10 +129,10 @@ class Sweeper:
             overdue += [
                 timer.message()
                 for timer in self._shard.recovery.timers([job])
-                if timer.due_at < before
+                if timer.due_at < overdue_before
             ]
         runs_ahead = self._shard.runs_ahead()
-        due = [timer for timer in self._shard.runs.timers() if timer.due_at < before]
+        due = [timer for timer in self._shard.runs.timers() if timer.due_at < overdue_before]
         overdue += [timer.message() for timer in due if timer.run_id not in runs_ahead]
         if overdue:
             await self._broker.send(self._shard.number, overdue)
