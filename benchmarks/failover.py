@@ -1,7 +1,7 @@
-"""How long work stops when a process dies: until another engine dispatches its jobs, or another worker runs its task,
-also when Redis loses its contents at the same time.
+"""How long work stops when a process dies: until another engine dispatches its jobs, or another worker runs its task.
 
-Run `python -m benchmarks.failover` in the top folder. It uses the default settings unless `--fast` is given.
+Also when Redis loses its contents at the same time. Run `python -m benchmarks.failover` in the top folder. It uses the
+default settings unless `--fast` is given.
 """
 
 import argparse

@@ -69,6 +69,25 @@ async def test_queues_count_waiting_and_running_tasks(idle: System) -> None:
     assert all(0 <= one["oldest_seconds"] < 60 for one in shown["items"])
 
 
+async def test_a_worker_claims_only_its_handlers_and_other_tasks_are_shown_as_unserved(
+    idle: System,
+) -> None:
+    await idle.deploy_text(FAR)
+    job_id = await idle.submit("far")
+    await idle.dispatched(job_id, "a_node_1")
+    wanted = {"worker_id": "w1", "queues": ["far"], "max_tasks": 9, "handlers": ["resize"]}
+    assert (await idle.client.post(f"{API}/tasks/claim", json=wanted)).json()["tasks"] == []
+
+    [queue] = (await idle.client.get(f"{API}/queues")).json()["items"]
+    [worker] = (await idle.client.get(f"{API}/workers")).json()["items"]
+    assert queue["unserved"] == [{"handler": "echo", "tasks": 4}]
+    assert worker["handlers"] == ["resize"]
+
+    wanted["handlers"] = ["resize", "echo"]
+    tasks = (await idle.client.post(f"{API}/tasks/claim", json=wanted)).json()["tasks"]
+    assert len(tasks) == 4
+
+
 async def test_idle_queues_are_not_listed(idle: System) -> None:
     assert (await idle.client.get(f"{API}/queues")).json() == {"items": []}
 

@@ -193,6 +193,30 @@ def test_deploy_lists_problems_with_their_positions(windlass_on: Windlass, folde
     assert "bad.yml:3:" in result.err
 
 
+def test_tasks_without_a_worker_are_listed_with_the_workers(
+    windlass_on: Windlass, tmp_path: Path
+) -> None:
+    (tmp_path / "lonely.yaml").write_text(
+        "workflow_id: lonely\nnodes: {a: {handler: nobody_has_this, params: {}}}\n"
+    )
+    windlass_on("deploy", str(tmp_path / "lonely.yaml"))
+    job_id = windlass_on("trigger", "lonely", "--json").json["job_id"]
+
+    shown = _shown_workers(windlass_on)
+    windlass_on("jobs", "cancel", job_id)
+
+    assert "no worker on queue default has the handler nobody_has_this: 1 waiting task" in shown
+
+
+def _shown_workers(windlass_on: Windlass) -> str:
+    """Return the list of workers once a task waits."""
+    for _ in range(100):
+        shown = windlass_on("workers").out
+        if "waiting task" in shown:
+            return shown
+    raise AssertionError("no task waits for a worker")
+
+
 def test_the_workers_of_a_server_are_listed(windlass_on: Windlass, dev: StartedServer) -> None:
     (worker,) = windlass_on("workers", "--json").json["items"]
 

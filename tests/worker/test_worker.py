@@ -203,6 +203,28 @@ async def test_params_that_do_not_match_fail_permanently() -> None:
     assert "did you mean 'seconds'" in error.message
 
 
+async def test_a_worker_claims_the_tasks_of_its_handlers_also_of_new_ones() -> None:
+    handlers = registry(echo)
+    bench = Bench(handlers)
+    run = asyncio.create_task(bench.worker.run())
+    await bench.output(task("echo", {"n": 1}, "j_a_1"))
+    before = bench.broker.claimed_handlers
+    handlers |= registry(wait)
+    await bench.output(task("echo", {"n": 1}, "j_b_1"))
+    await bench.output(task("echo", {"n": 1}, "j_c_1"))
+    await bench.worker.stop(0.0)
+    await run
+
+    assert (before, bench.broker.claimed_handlers) == (("echo",), ("echo", "wait"))
+
+
+async def test_the_only_worker_claims_the_tasks_of_every_handler() -> None:
+    async with working(echo, is_only_worker=True) as bench:
+        await bench.output(task("echo", {"n": 1}))
+
+    assert bench.broker.claimed_handlers is None
+
+
 async def test_an_unknown_handler_fails_permanently_and_names_the_nearest() -> None:
     async with working(echo, wait) as bench:
         error = await bench.error(task("ecko"))

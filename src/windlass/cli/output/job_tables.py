@@ -205,9 +205,9 @@ def print_unserved(queues: Sequence[QueueView]) -> None:
     """Print one line per handler whose tasks wait for a worker that has it."""
     for queue in queues:
         for unserved in queue.unserved:
-            tasks = plural(unserved.tasks, "task")
             click.echo(
-                f"{tasks} waiting on queue {queue.queue}: no worker has the handler {unserved.handler}"
+                f"no worker on queue {queue.queue} has the handler {unserved.handler}: "
+                f"{plural(unserved.tasks, 'waiting task')}"
             )
 
 
