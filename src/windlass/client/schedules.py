@@ -81,7 +81,7 @@ class Schedules:
     async def backfill(
         self, workflow_id: str, since: str, until: str, *, dry_run: bool = False
     ) -> wire.BackfillView:
-        """Run the past slots of a range that have no run, or whose run was skipped or cancelled; or list them with
+        """Run the past slots of a range that have no run, or whose run was cancelled or ended without a job; or list them with
         `dry_run`. ScheduleNotFound, RequestRefused."""
         body = wire.BackfillRequest(since, until, dry_run)
         path = f"{_path(workflow_id)}/backfill"
