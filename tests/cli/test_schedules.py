@@ -206,6 +206,7 @@ def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     # The job repeats the delivery with growing delays; the first attempt is listed at once.
     assert _first_delivery(on_server, again["job_id"]) == (failed["url"], "failed")
     on_server("jobs", "cancel", again["job_id"])
+    assert f"of job {failed['job_id']}" in on_server("jobs", "show", again["job_id"]).out
 
 
 def _first_delivery(on_server: Windlass, job_id: str) -> tuple[str, str] | None:
