@@ -158,13 +158,13 @@ JOB_MUTANTS = (
     in_core(
         "a cancellation is never marked as applied",
         "completion",
-        "        turn.changes.requests.append(message.request_id)\n    if job.is_final:",
-        "        pass\n    if job.is_final:",
+        "        turn.changes.requests.append(message.request_id)\n    if job.is_final or",
+        "        pass\n    if job.is_final or",
     ),
     in_core(
         "a cancellation is applied without effect",
         "completion",
-        "    if job.is_final:\n        return\n    reason",
+        "    if job.is_final or _is_outdated(job, message):\n        return\n    reason",
         "    if True:\n        return\n    reason",
     ),
     in_core(
