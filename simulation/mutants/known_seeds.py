@@ -47,4 +47,5 @@ KNOWN_SEEDS = {
     "a run starts in the room of another without asking its hook": 77,
     "a lost notification of a schedule is not repeated": 10,
     "a repeated request changes a later round": 168,
+    "a job that waits for its retry leaves the memory": 5077,
 }

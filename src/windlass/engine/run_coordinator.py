@@ -205,14 +205,19 @@ class RunCoordinator:
                 return
 
     async def _decide_arrivals(self, batch: RunBatch) -> None:
-        arrivals = list(dict.fromkeys(batch.changes.arrivals))
-        batch.changes.arrivals.clear()
+        arrivals = batch.changes.arrivals
+        # They are listed until all are decided: their jobs stay in memory.
+        decided: set[Arrival] = set()
         for arrival in arrivals:
+            if arrival in decided:
+                continue
+            decided.add(arrival)
             arrived = await self._job_arrived(batch.shard.jobs[arrival.job_id], arrival)
             if arrived is not None:
                 await self._decide(batch, arrived)
             elif arrival.request_id is not None:
                 batch.changes.requests.append(arrival.request_id)
+        arrivals.clear()
 
     async def _decide(
         self,

@@ -56,7 +56,7 @@ class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class BackfillView(Struct, frozen=True):
     """The slots of a range that a backfill started, or with `dry_run` would start, oldest first.
 
-    `left_out` counts the others: `has_run` (ended, and neither skipped nor cancelled), `in_progress`, and `scheduled`
+    `left_out` counts the others: `has_run` (ended with a job, and not cancelled), `in_progress`, and `scheduled`
     (left to the schedule itself).
     """
 

@@ -60,6 +60,9 @@ def print_job(job: JobView) -> None:
     out = console()
     out.print(_job_heading(job))
     out.print(_job_times(job), style="dim")
+    parents = _parents(job)
+    if parents:
+        out.print(f"{job.origin} of {parents}", style="dim")
     nodes = sorted(job.nodes or [], key=_chronological)
     if len(nodes) > NODES_LISTED_MAX:
         nodes.sort(key=_rank)
@@ -82,6 +85,12 @@ def _job_heading(job: JobView) -> Text:
         f" version {job.version}  job {job.job_id}  ",
         job_status(job.status, job.failures),
     )
+
+
+def _parents(job: JobView) -> str:
+    """Return the run and the job that a job was started for."""
+    found = {"run": job.parent_run_id, "job": job.parent_job_id}
+    return ", ".join(f"{kind} {one}" for kind, one in found.items() if one is not None)
 
 
 def _job_times(job: JobView) -> str:

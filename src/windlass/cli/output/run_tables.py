@@ -11,7 +11,14 @@ from windlass.cli.output.console import Cells, console, new_table, print_rows
 from windlass.cli.output.styles import RUN_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds, local_clock_time, local_time
-from windlass.wire import DeliveryView, NextSlotsView, RunEventView, RunView, ScheduleView
+from windlass.wire import (
+    DeliveryView,
+    NextSlotsView,
+    RunActionView,
+    RunEventView,
+    RunView,
+    ScheduleView,
+)
 
 ERROR_CHARS_MAX = 120
 
@@ -110,12 +117,20 @@ def _violations(run: RunView) -> Table:
 
 
 def _actions(run: RunView) -> Table:
-    table = new_table("time", "action", "started job", "error", wrapped={"error"})
+    table = new_table("time", "on", "action", "result", wrapped={"result"})
     for one in run.actions:
-        name = f"{one.on}: {one.action}"
-        error = Text(one_line(one.error or "", ERROR_CHARS_MAX))
-        table.add_row(local_clock_time(one.at), name, one.job_id or "", error)
+        result = Text(_action_result(one))
+        table.add_row(local_clock_time(one.at), one.on.removeprefix("on_"), one.action, result)
     return table
+
+
+def _action_result(action: RunActionView) -> str:
+    """Return the job of an action, and why it failed."""
+    job = "" if action.job_id is None else f"job {action.job_id}"
+    if action.error is None:
+        return job
+    error = one_line(action.error, ERROR_CHARS_MAX)
+    return f"{error} ({job})" if job else error
 
 
 def print_run_events(events: Sequence[RunEventView]) -> None:
@@ -161,12 +176,12 @@ def _format_metric(value: object) -> str:
 
 def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """Print one line per attempt to deliver a webhook."""
-    columns = ("delivery", "outcome", "status", "sent", "duration", "url", "error")
+    columns = ("delivery", "outcome", "sent", "details")
     print_rows(
         deliveries,
         _delivery_row,
         columns=columns,
-        wrapped={"url", "error"},
+        wrapped={"delivery", "details"},
         empty="no deliveries found",
     )
 
@@ -175,12 +190,17 @@ def _delivery_row(delivery: DeliveryView) -> Cells:
     return (
         delivery.delivery_id,
         Text(delivery.outcome, RUN_STYLES.get(delivery.outcome, "")),
-        str(delivery.status or ""),
         local_time(delivery.sent_at),
-        format_seconds(delivery.duration_seconds),
-        delivery.url,
-        Text(one_line(delivery.error or "", ERROR_CHARS_MAX)),
+        Text(_delivery_details(delivery)),
     )
+
+
+def _delivery_details(delivery: DeliveryView) -> str:
+    """Return the address and the response; the error of a failed delivery names the address."""
+    if delivery.error is not None:
+        return one_line(delivery.error, ERROR_CHARS_MAX)
+    duration = format_seconds(delivery.duration_seconds)
+    return f"{delivery.url}: {delivery.status} after {duration}"
 
 
 def format_rule(schedule: ScheduleView) -> str:
