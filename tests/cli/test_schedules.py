@@ -1,5 +1,6 @@
 """`windlass schedules`, `runs` and `deliveries` on a database and on a server."""
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -130,6 +131,7 @@ def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[s
 def test_a_cursor_of_the_server_is_one_of_its_database(on_server: Windlass, command: str) -> None:
     for _ in range(2):
         on_server("schedules", "trigger", "yearly")
+    _wait_for_runs(on_server, 2)
     of_server = on_server(command, "list", "--json", "--limit", "1").json["next_cursor"]
     of_database = on_server(
         command, "list", "--json", "--limit", "1", "--database", DATABASE_URL
@@ -176,6 +178,7 @@ def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
 def test_a_run_is_cancelled(on_server: Windlass) -> None:
     job_id = on_server("trigger", "single", "--json").json["job_id"]
     run_id = f"single:{job_id}"
+    _wait_for_runs(on_server, 1)
 
     result = on_server("runs", "cancel", run_id, "--reason", "enough")
 
@@ -199,6 +202,16 @@ def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     # The job repeats the delivery with growing delays; the first attempt is listed at once.
     assert _first_delivery(on_server, again["job_id"]) == (failed["url"], "failed")
     on_server("jobs", "cancel", again["job_id"])
+
+
+def _wait_for_runs(on_server: Windlass, count: int) -> None:
+    """Wait until submitted jobs have their runs: the answer to a submit does not wait for them."""
+    for _ in range(COMMANDS_MAX):
+        runs = on_server("runs", "list", "--json").json["items"]
+        if sum(run["job_id"] is not None for run in runs) >= count:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"fewer than {count} runs after {COMMANDS_MAX} lists")
 
 
 def _first_delivery(on_server: Windlass, job_id: str) -> tuple[str, str] | None:
