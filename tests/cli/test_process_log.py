@@ -29,3 +29,12 @@ def test_the_fields_of_a_record_have_names_of_their_own() -> None:
     line = msgspec.json.decode(JsonFormatter().format(record))
 
     assert (line["run_id"], line["at"], line["message"]) == ("flow:1", "then", "x")
+
+
+def test_a_field_named_message_does_not_replace_the_message() -> None:
+    record = logging.LogRecord("windlass.runs", logging.INFO, "", 0, "run x: violated", None, None)
+    vars(record)["fields"] = {"run_id": "x", "message": "too slow", "level": 3}
+
+    line = msgspec.json.decode(JsonFormatter().format(record))
+
+    assert (line["message"], line["level"], line["run_id"]) == ("run x: violated", "info", "x")
