@@ -49,8 +49,8 @@ def test_the_actions_of_a_run_fit_a_narrow_terminal(capsys: pytest.CaptureFixtur
 
     lines = printed(capsys)
     [failed] = [number for number, line in enumerate(lines) if "constraint_violation" in line]
-    told = " ".join(line[38:].strip() for line in lines[failed : failed + 3])
-    assert ERROR in told
+    shown = " ".join(line[38:].strip() for line in lines[failed : failed + 3])
+    assert ERROR in shown
     assert any(line.rstrip().endswith(f"job {JOB}") for line in lines)
 
 

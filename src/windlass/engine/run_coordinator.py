@@ -42,6 +42,7 @@ from windlass.core.shards import shard_of
 from windlass.core.turn import STARTED
 from windlass.engine.plan_cache import Plans
 from windlass.engine.run_commands import Prepare, RunBatch, RunCommands
+from windlass.engine.run_log import log_heartbeats
 from windlass.engine.run_rules import RunRulesLoader
 from windlass.ports.store import Store
 
@@ -169,6 +170,7 @@ class RunCoordinator:
         """Record that the active runs are served."""
         if any(not run.is_planned for run in self.registry.runs()):
             self.registry.heartbeats = await self._store.runs.put_heartbeat(self._number)
+            log_heartbeats(self.registry.runs())
 
     # The current batch
 

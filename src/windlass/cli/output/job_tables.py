@@ -19,7 +19,7 @@ from windlass.cli.output.event_data import (
     from_wire,
     is_null,
 )
-from windlass.cli.output.results import format_result, format_warnings
+from windlass.cli.output.results import exhausted_pages, format_result, format_warnings
 from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_duration, local_clock_time, local_time
@@ -42,7 +42,8 @@ OTHER_RANK = 2
 def print_jobs(jobs: Sequence[JobView]) -> None:
     """Print one line per job."""
     columns = ("job", "workflow", "status", "created", "duration")
-    print_rows(jobs, _job_row, columns=columns, wrapped={"workflow"}, empty="no jobs found")
+    wrapped = {"workflow", "status"}
+    print_rows(jobs, _job_row, columns=columns, wrapped=wrapped, empty="no jobs found")
 
 
 def _job_row(job: JobView) -> Cells:
@@ -158,7 +159,10 @@ def _outcome(iteration: IterationView) -> Text:
         return Text()
     # Outputs may be large, and a character has at most four bytes.
     head = bytes(memoryview(iteration.output)[: 4 * OUTPUT_CHARS_MAX + 4]).decode(errors="replace")
-    return Text(one_line(head, OUTPUT_CHARS_MAX), no_wrap=True, overflow="ellipsis")
+    text = one_line(head, OUTPUT_CHARS_MAX)
+    if exhausted_pages(iteration.meta) is not None:
+        text = f"more pages left: {text}"
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def print_events(events: Sequence[EventView]) -> None:
@@ -238,7 +242,7 @@ def job_status(status: str, failures: int) -> Text:
     """Return the status of a job, and how many failures it tolerated."""
     text = _status(status)
     if failures and status == "completed":
-        text.append(f", {format_failures(failures)}", STATUS_STYLES["failed"])
+        text.append(f" with {format_failures(failures)}", STATUS_STYLES["failed"])
     return text
 
 
