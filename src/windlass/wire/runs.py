@@ -37,14 +37,14 @@ class NextSlotsView(Struct, frozen=True):
     local_times: list[str]
 
 
-class TriggerRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TriggerRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A run to start now; the input defaults to that of the schedule."""
 
     input_data: dict[str, Any] | None = None
     idempotency_key: Key | None = None
 
 
-class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A range of slots to run; both ends are included."""
 
     since: Instant
