@@ -82,7 +82,7 @@ class RunCommands:
         prepare: Prepare | None,
     ) -> None:
         self._registry = registry
-        self._versions = VersionResolver(store)
+        self._versions = VersionResolver(store, plans)
         self._plans = plans
         self._shards = shards
         self._prepare = prepare or _encoded
