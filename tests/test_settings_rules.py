@@ -15,6 +15,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "worker.heartbeat_seconds": {"worker.heartbeat_seconds": 20.0},
     "engine.worker_check_seconds": {"engine.worker_check_seconds": 16.0},
     "engine.worker_retention_seconds": {"engine.worker_retention_seconds": 14.0},
+    "sinks.identity_retention_days": {"sinks.identity_retention_days": 6.0},
     "engine.sweep_seconds": {"engine.sweep_seconds": 31.0},
     "engine.run_heartbeats_missed_max": {
         "engine.run_heartbeats_missed_max": 1,

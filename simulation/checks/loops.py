@@ -204,13 +204,9 @@ def _check_output(record: CheckedJob, node: ReplayedNode, loop: ReplayedLoop) ->
     }
     if skipped:
         counts["skipped"] = skipped
-    exhausted = [
-        unit.index
-        for unit in loop.iterations.values()
-        if unit.state == "completed" and unit.is_exhausted
-    ]
+    exhausted = loop.count_exhausted()
     if exhausted:
-        counts["exhausted"] = len(exhausted)
+        counts["exhausted"] = exhausted
     if row.meta is None or msgspec.json.decode(row.meta) != counts:
         record.report(
             "I10", f"the meta of {node.plan.id} is {text_of(row.meta)}, counted: {counts}"

@@ -233,10 +233,11 @@ def _broken(row: RunRow) -> list[BrokenConstraint]:
 
 
 def _repeated_slots(rows: Iterable[RunRow]) -> Iterable[str]:
-    """Check that no slot was run twice: another run of a slot follows only one that was skipped or cancelled."""
+    """Check that no slot was run twice: another run of a slot follows only one that was cancelled or never launched."""
     ran: Counter[tuple[str, int]] = Counter()
     for row in rows:
-        is_without_result = row.detail.is_skipped or row.state is RunState.CANCELLED
+        was_launched = _entered(row, RunState.CONTAINER_CREATING) is not None
+        is_without_result = not was_launched or row.state is RunState.CANCELLED
         if row.detail.origin in OF_SLOTS and not is_without_result:
             ran[row.workflow_id, row.scheduled_at] += 1
     for (workflow_id, slot_at), count in ran.items():

@@ -49,4 +49,5 @@ KNOWN_SEEDS = {
     "a repeated request changes a later round": 168,
     "tasks are published after a pause without checking the lease": 447,
     "a failed comparison with changed contents is not repeated": 2004,
+    "a job that waits for its retry leaves the memory": 5077,
 }

@@ -117,6 +117,12 @@ RUN_MUTANTS = tuple(
                 "seconds = None\n",
             ),
             in_engine(
+                "a job that waits for its retry leaves the memory",
+                "shard",
+                "        found.update(one.job_id for changes in self._uncommitted for one in changes.arrivals)\n",
+                "",
+            ),
+            in_engine(
                 "a lost notification of a schedule is not repeated",
                 "duties.scheduler",
                 "    if row.is_gone:\n        return workflow.schedule.is_gone\n",

@@ -209,6 +209,9 @@ def close(findings: Findings, node: ReplayedNode, event: Event) -> None:
         "skipped": loop.count("skipped"),
         "success_rate": succeeded / counted if counted else 1.0,
     }
+    exhausted = loop.count_exhausted()
+    if exhausted:
+        expected["exhausted"] = exhausted
     if loop.has_too_many_failures:
         findings.report("I32", f"{describe(event)} although too many iterations failed")
     if data != expected:

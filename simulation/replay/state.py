@@ -121,6 +121,12 @@ class ReplayedLoop:
         """Return how many iterations are in one of these states."""
         return sum(iteration.state in states for iteration in self.iterations.values())
 
+    def count_exhausted(self) -> int:
+        """Return how many iterations completed although pages were left."""
+        return sum(
+            one.state == "completed" and one.is_exhausted for one in self.iterations.values()
+        )
+
     @property
     def has_too_many_failures(self) -> bool:
         """Whether the failures exceed the bound of a tolerant loop, however the other iterations end."""

@@ -33,6 +33,7 @@ from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
 from windlass.sinks.file import FileSink
 from windlass.sinks.http import HttpSink
+from windlass.sinks.identity_pruner import IDENTITY_RETENTION_DAYS
 from windlass.sinks.postgres import PostgresSink
 from windlass.sinks.sqlite import SqliteSink
 from windlass.spec import compile_plan, definition_from_json
@@ -196,9 +197,12 @@ def build_connections(settings: Settings) -> Connections:
 
 def build_sinks(settings: Settings, connections: Connections) -> dict[str, Sink]:
     """Return all sinks by name."""
+    retention_days = settings.sinks.identity_retention_days
+    if retention_days is None:
+        retention_days = max(IDENTITY_RETENTION_DAYS, settings.engine.retention_days)
     return {
-        "postgres": PostgresSink(connections),
-        "sqlite": SqliteSink(connections),
+        "postgres": PostgresSink(connections, retention_days),
+        "sqlite": SqliteSink(connections, retention_days),
         "file": FileSink(_sink_folder(settings)),
         "http": HttpSink(GuardedSender(settings.http.allow_private)),
     }

@@ -174,6 +174,13 @@ class SinkSettings(Struct, frozen=True):
             extra={"default": "the current directory"},
         ),
     ] = "."
+    identity_retention_days: Annotated[
+        Annotated[float, Meta(gt=0, le=36_500)] | None,
+        Meta(
+            description="how long SQL sinks keep the identities of tasks that they have written",
+            extra={"default": "30, or `engine.retention_days` if that is longer"},
+        ),
+    ] = None
 
 
 class LlmSettings(Struct, frozen=True):

@@ -71,6 +71,11 @@ def _followed_jobs_are_kept(settings: Settings) -> bool:
     return kubernetes.orphan_seconds > marked_seconds
 
 
+def _identities_outlive_jobs(settings: Settings) -> bool:
+    days = settings.sinks.identity_retention_days
+    return days is None or days >= settings.engine.retention_days
+
+
 RULES: Sequence[Rule] = (
     Rule(
         ("worker.heartbeat_seconds", "engine.worker_timeout_seconds"),
@@ -93,6 +98,12 @@ RULES: Sequence[Rule] = (
         ),
         "engine.worker_retention_seconds must be at least engine.worker_timeout_seconds, or healthy "
         "workers are forgotten between two heartbeats",
+    ),
+    Rule(
+        ("sinks.identity_retention_days", "engine.retention_days"),
+        _identities_outlive_jobs,
+        "sinks.identity_retention_days must be at least engine.retention_days, or a retry of an old job "
+        "writes rows again",
     ),
     Rule(
         ("engine.sweep_seconds", "engine.in_flight_check_seconds"),

@@ -222,6 +222,26 @@ async def test_an_alias_is_removed_once(system: System, client: httpx2.AsyncClie
     ).status_code == 404
 
 
+async def test_the_default_alias_gets_the_submits_without_a_version_once_it_is_set(
+    client: httpx2.AsyncClient,
+) -> None:
+    versions: list[httpx2.Response] = []
+    for mark in (1, 2):
+        document = CHAIN.format(workflow_id="chain", mark=mark) + "default_alias: live\n"
+        versions.append(await client.post(f"{API}/workflows", content=document, headers=YAML))
+    before = await client.post(f"{API}/jobs", json={"workflow_id": "chain"})
+    await client.put(f"{API}/workflows/chain/aliases/live", json={"version": 1})
+    bodies = [{"workflow_id": "chain"}, {"workflow_id": "chain", "version": "latest"}]
+    named = [await client.post(f"{API}/jobs", json=body) for body in bodies]
+
+    [warning] = versions[0].json()["warnings"]
+    assert warning["path"] == "default_alias"
+    assert "the alias is not set: 'live'" in warning["message"]
+    jobs = [response.json()["job_id"] for response in (before, *named)]
+    views = [(await client.get(f"{API}/jobs/{job_id}")).json() for job_id in jobs]
+    assert [view["version"] for view in views] == [2, 1, 2]
+
+
 async def test_an_unknown_alias_is_refused_with_the_known_ones(
     system: System, client: httpx2.AsyncClient
 ) -> None:

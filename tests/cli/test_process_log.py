@@ -29,3 +29,13 @@ def test_the_fields_of_a_record_have_names_of_their_own() -> None:
     line = msgspec.json.decode(JsonFormatter().format(record))
 
     assert (line["run_id"], line["at"], line["message"]) == ("flow:1", "then", "x")
+
+
+def test_the_fields_of_a_record_do_not_replace_its_message() -> None:
+    record = logging.LogRecord("windlass.runs", logging.INFO, "", 0, "run 1: too slow", None, None)
+    vars(record)["fields"] = {"message": "too slow", "level": "x", "run_id": "flow:1"}
+
+    line = msgspec.json.decode(JsonFormatter().format(record))
+
+    assert list(line) == ["timestamp", "level", "logger", "message", "run_id"]
+    assert (line["level"], line["message"]) == ("info", "run 1: too slow")

@@ -48,8 +48,8 @@ def running_diamond() -> list[Event]:
     ]
 
 
-def picture(progress: JobProgress) -> str:
-    console = Console(file=io.StringIO(), width=100, force_terminal=False)
+def picture(progress: JobProgress, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
     console.print(LiveDisplay(progress, console).render())
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
@@ -114,6 +114,45 @@ def test_plain_lines_of_a_large_job_are_counts_and_failures(
     assert len(lines) == 2
     assert lines[0].endswith("1 of 1,000 nodes finished")
     assert lines[1].endswith("work_999  failed: boom: gone")
+
+
+def test_a_long_message_does_not_shorten_the_other_columns() -> None:
+    progress = JobProgress(plan_of(DIAMOND))
+    error = {"type": "boom", "message": "a long message " * 20}
+    progress.apply(event(1, "node_failed", "right", error=error))
+
+    lines = picture(progress, 60).splitlines()
+
+    assert len(lines) == 4
+    assert any(line.split()[1:4] == ["right", "echo", "failed"] for line in lines)
+
+
+def test_a_retry_of_the_job_resets_its_nodes() -> None:
+    progress = JobProgress(plan_of(DIAMOND))
+    for one in running_diamond():
+        progress.apply(one)
+    failed = event(11, "node_failed", "right", 5, error={"type": "boom", "message": "gone"})
+    progress.apply(failed)
+    progress.apply(event(12, "job_failed", seconds=5))
+
+    progress.apply(event(13, "job_retried", seconds=60, round=1, nodes=["right", "join"]))
+
+    assert (progress.status, progress.finished, list(progress.failed)) == ("running", 1, [])
+    right = progress.nodes["right"]
+    assert (right.status, right.message, right.seconds(T0 + 61 * SECOND)) == ("pending", "", None)
+    progress.apply(event(14, "node_started", "right", 61, attempt_number=2))
+    assert right.seconds(T0 + 62 * SECOND) == 1.0
+
+
+def test_a_further_call_has_a_plain_line_without_a_failure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    view = PlainDisplay(JobProgress(plan_of(DIAMOND)))
+
+    view.show(event(1, "node_retrying", "left", attempt_number=1, delay_seconds=2.0, calls=1))
+
+    [line] = [line[14:] for line in capsys.readouterr().out.splitlines()]
+    assert line == "left   call 1 succeeded, calling again in 2.00 s"
 
 
 def test_the_live_display_lists_every_node_of_a_small_graph() -> None:

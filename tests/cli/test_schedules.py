@@ -60,6 +60,11 @@ def on_server(
     stop(dev.process)
 
 
+def until_found(on_server: Windlass, run_id: str) -> None:
+    """Wait for the run of a job that was submitted: its shard creates it after the response."""
+    assert any(on_server("runs", "show", run_id).code == 0 for _ in range(COMMANDS_MAX))
+
+
 def test_schedules_of_the_database_are_listed(windlass: Windlass, ran: str) -> None:
     items = windlass("schedules", "list", "--json").json["items"]
     table = windlass("schedules", "list").out
@@ -129,7 +134,8 @@ def test_unknown_ids_are_reported(windlass: Windlass, ran: str, command: tuple[s
 @pytest.mark.parametrize("command", ["jobs", "runs", "schedules"])
 def test_a_cursor_of_the_server_is_one_of_its_database(on_server: Windlass, command: str) -> None:
     for _ in range(2):
-        on_server("schedules", "trigger", "yearly")
+        job_id = on_server("schedules", "trigger", "yearly", "--json").json["job_id"]
+        until_found(on_server, f"yearly:{job_id}")
     of_server = on_server(command, "list", "--json", "--limit", "1").json["next_cursor"]
     of_database = on_server(
         command, "list", "--json", "--limit", "1", "--database", DATABASE_URL
@@ -176,6 +182,7 @@ def test_a_past_range_is_backfilled(on_server: Windlass) -> None:
 def test_a_run_is_cancelled(on_server: Windlass) -> None:
     job_id = on_server("trigger", "single", "--json").json["job_id"]
     run_id = f"single:{job_id}"
+    until_found(on_server, run_id)
 
     result = on_server("runs", "cancel", run_id, "--reason", "enough")
 
@@ -199,6 +206,7 @@ def test_deliveries_are_listed_and_repeated(on_server: Windlass) -> None:
     # The job repeats the delivery with growing delays; the first attempt is listed at once.
     assert _first_delivery(on_server, again["job_id"]) == (failed["url"], "failed")
     on_server("jobs", "cancel", again["job_id"])
+    assert f"of job {failed['job_id']}" in on_server("jobs", "show", again["job_id"]).out
 
 
 def _first_delivery(on_server: Windlass, job_id: str) -> tuple[str, str] | None:

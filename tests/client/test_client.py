@@ -35,6 +35,12 @@ async def ended(client: Client, workflow_id: str) -> str:
     return job_id
 
 
+def _refuses_unknown_fields(kind: object) -> bool:
+    if not isinstance(kind, type) or not issubclass(kind, msgspec.Struct):
+        return False
+    return kind.__struct_config__.forbid_unknown_fields
+
+
 def test_the_package_exports_the_client() -> None:
     assert windlass.Client is Client
 
@@ -53,6 +59,15 @@ async def test_a_submit_sends_every_argument(client: Client) -> None:
     job = await client.jobs.get(submitted.job_id)
     assert {name: getattr(job, name) for name in sent} == sent
     assert {*sent, "workflow_id", "input_data"} == {*SubmitRequest.__struct_fields__}
+
+
+@pytest.mark.parametrize(
+    "request_type", [kind for kind in vars(windlass.wire).values() if _refuses_unknown_fields(kind)]
+)
+def test_a_request_leaves_out_the_fields_that_an_older_server_may_not_know(
+    request_type: type[msgspec.Struct],
+) -> None:
+    assert request_type.__struct_config__.omit_defaults
 
 
 async def test_a_list_has_the_jobs_of_the_selection_only(client: Client) -> None:

@@ -227,6 +227,8 @@ def test_a_loop_counts_the_iterations_whose_pages_were_cut(collect: Collect) -> 
         "success_rate": 1.0,
         "exhausted": 2,
     }
+    [ended] = [one for one in harness.store.log("job") if one.type == "iterator_completed"]
+    assert msgspec.json.decode(ended.data or b"{}")["exhausted"] == 2
 
 
 # Failures

@@ -58,6 +58,9 @@ class Steered:
         self.sent: list[dict[str, object]] = []
         # Whether the node called `flaky` fails.
         self.fails = False
+        # Clear while the receiver of webhooks does not answer.
+        self.answers = asyncio.Event()
+        self.answers.set()
 
     def handlers(self) -> dict[str, object]:
         @handler("gate")
@@ -93,6 +96,7 @@ class Steered:
         ) -> dict[str, object]:
             """Record what would be sent."""
             self.sent.append({"url": url, "type": type, "data": data, "timestamp": timestamp})
+            await self.answers.wait()
             return {"status": 200, "webhook_id": "x", "response": self.answer}
 
         return {one.name: one for one in (declared(gate), declared(flaky), declared(webhook))}

@@ -191,7 +191,7 @@ async def test_waiting_for_an_unknown_job_fails(deployment: Deployment) -> None:
         await waiting
 
 
-async def test_a_process_subscribes_once_and_only_if_it_has_waiters(
+async def test_a_server_subscribes_once_when_it_starts_and_an_engine_only_when_it_waits(
     deployment: Deployment, clients: Clients
 ) -> None:
     before = clients.server.subscriptions
@@ -200,7 +200,7 @@ async def test_a_process_subscribes_once_and_only_if_it_has_waiters(
         for job_id in await deployment.submit(5):
             await deployment.server.jobs.wait(job_id)
 
-    assert (before, clients.server.subscriptions, clients.engine.subscriptions) == (0, 1, 0)
+    assert (before, clients.server.subscriptions, clients.engine.subscriptions) == (1, 1, 0)
 
 
 async def test_an_engine_that_runs_alone_sends_no_notifications(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from windlass.core.runs.messages import (
 from windlass.core.runs.registry import RunRegistry
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.rules import Hook, RunRetry, RunRules
-from windlass.engine.run_log import log_runs
+from windlass.engine.run_log import log_heartbeats, log_runs
 
 HOOK = Hook(url="https://user:pass@example.test/hook?token=s3cret#part")
 
@@ -179,3 +179,21 @@ def test_the_text_of_a_line_says_which_and_why(caplog: pytest.LogCaptureFixture)
     assert logged.text_of("run_state_changed") == (
         f"{run}: changed state: completed: skipped: 1 of at most 1 runs are active"
     )
+
+
+def test_heartbeats_of_active_runs_are_logged_for_debugging(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    runs = LoggedRuns(caplog, rules())
+    runs.decide(JobArrived("job001", "flow", 1, T0, None))
+    caplog.clear()
+
+    log_heartbeats(runs.registry.runs())
+    assert runs.records == []
+    caplog.set_level("DEBUG", logger="windlass.runs")
+    log_heartbeats(runs.registry.runs())
+
+    assert [record.levelname for record in runs.records] == ["DEBUG"]
+    [line] = runs.lines
+    assert (line["event"], line["state"], line["attempt"]) == ("heartbeat", "container_creating", 0)
+    assert line["run_id"].startswith("flow:")

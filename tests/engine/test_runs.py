@@ -179,6 +179,46 @@ async def test_the_input_of_a_triggered_job_is_rendered_over_the_job_and_the_run
     assert [one.job_id for one in run.detail.actions] == [spec.job_id]
 
 
+async def test_a_triggered_job_gets_outputs_of_a_job_that_ended_long_before(
+    process: RunProcess, steered: Steered
+) -> None:
+    steered.answers.clear()
+    slow = {"type": "webhook", "critical": True, "parameters": {"url": "https://example.test/slow"}}
+    given = {"said": "{{ wait.output }}", "error": "{{ error }}"}
+    trigger = {"type": "trigger_job", "parameters": {"workflow_id": "report", "input": given}}
+    flow = {
+        "nodes": {"wait": {"handler": "gate"}},
+        "constraints": {"max_expected_run_time": 0.05},
+        "actions": {"on_slow": slow, "on_success": trigger},
+    }
+    await deploy(process.store, "report", {"nodes": {"say": {"handler": "echo"}}})
+    await deploy(process.store, "flow", flow)
+    job = await process.submit("flow")
+    await process.until(lambda: _is_called(steered))
+    steered.gate.set()
+    run_id = f"flow:{job.spec.job_id}"
+    await process.run_in(run_id, "terminating")
+    # The job leaves the memory with a later commit.
+    other = await process.submit("report")
+    await process.ended(other.spec.job_id)
+    await process.until(lambda: _is_forgotten(process, job.spec.job_id))
+
+    steered.answers.set()
+
+    run = await process.run_in(run_id, "completed")
+    assert [one.error for one in run.detail.actions] == [None, None]
+    triggered = await process.store.jobs.get(run.detail.actions[-1].job_id or "")
+    assert msgspec.json.decode(triggered.spec.input) == {"said": "through", "error": None}
+
+
+async def _is_called(steered: Steered) -> bool:
+    return bool(steered.sent)
+
+
+async def _is_forgotten(process: RunProcess, job_id: str) -> bool:
+    return all(job_id not in shard.jobs for shard in process.engine.shard_owner.shards)
+
+
 async def test_a_template_that_cannot_be_rendered_is_the_reason_of_the_action(
     process: RunProcess,
 ) -> None:

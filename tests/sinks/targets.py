@@ -17,6 +17,8 @@ from windlass.ports.sink import Sink, SinkReceipt
 from windlass.sinks.postgres import PostgresSink
 from windlass.sinks.sqlite import SqliteSink
 
+RETENTION_DAYS = 2.0
+
 
 def raw(value: object) -> Raw:
     return Raw(msgspec.json.encode(value))
@@ -39,6 +41,10 @@ class Target(Protocol):
     async def execute(self, sql: str) -> None: ...
 
     async def rows(self, sql: str) -> list[dict[str, Any]]: ...
+
+    async def age_identities(self, days: int) -> None:
+        """Make all identities so many days older."""
+        ...
 
 
 class Writer:
@@ -77,7 +83,7 @@ class PostgresTarget:
         self.connections = self._connections()
 
     def another_sink(self) -> Sink:
-        return PostgresSink(self._connections())
+        return PostgresSink(self._connections(), RETENTION_DAYS)
 
     async def execute(self, sql: str) -> None:
         connection = await asyncpg.connect(self._url)
@@ -92,6 +98,11 @@ class PostgresTarget:
             return [dict(row) for row in await connection.fetch(sql)]
         finally:
             await connection.close()
+
+    async def age_identities(self, days: int) -> None:
+        await self.execute(
+            f"update windlass_effects set written_at = written_at - interval '{days} days'"
+        )
 
     async def aclose(self) -> None:
         for connections in self._opened:
@@ -112,7 +123,7 @@ class SqliteTarget:
         self.connections = self._connections()
 
     def another_sink(self) -> Sink:
-        return SqliteSink(self._connections())
+        return SqliteSink(self._connections(), RETENTION_DAYS)
 
     async def execute(self, sql: str) -> None:
         connection = apsw.Connection(str(self.path))
@@ -128,6 +139,10 @@ class SqliteTarget:
         ]
         connection.close()
         return found
+
+    async def age_identities(self, days: int) -> None:
+        older = f"strftime('%Y-%m-%dT%H:%M:%fZ', written_at, '-{days} days')"
+        await self.execute(f"update windlass_effects set written_at = {older}")
 
     async def aclose(self) -> None:
         for connections in self._opened:

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 
 from tests.servers import free_port
-from tests.sinks.targets import Target, Writer, raw, sink_spec
+from tests.sinks.targets import RETENTION_DAYS, Target, Writer, raw, sink_spec
 from windlass.connections.failures import DatabaseRefused, DatabaseUnavailable
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections, ConnectionUnknown
@@ -194,7 +194,9 @@ async def test_a_server_that_is_down_is_retryable(tmp_path: Path) -> None:
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
     with pytest.raises(DatabaseUnavailable, match="main_db: cannot be reached") as caught:
-        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections, RETENTION_DAYS).write(
+            sink_spec("postgres", table="t"), raw([]), "task-1"
+        )
 
     assert "hush-hush" not in str(caught.value)
     await connections.aclose()
@@ -212,7 +214,9 @@ async def test_a_url_that_cannot_be_used_is_not_repeated(tmp_path: Path, url: st
     connections = Connections({"main_db": url}, Folder(tmp_path))
 
     with pytest.raises(DatabaseRefused, match="invalid URL") as caught:
-        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections, RETENTION_DAYS).write(
+            sink_spec("postgres", table="t"), raw([]), "task-1"
+        )
 
     assert "hush-hush" not in str(caught.value)
     await connections.aclose()
@@ -233,14 +237,16 @@ async def test_several_connections_need_a_name(postgres_url: str, tmp_path: Path
     with pytest.raises(
         ConnectionUnknown, match="several postgres connections; set 'connection' to one of one, two"
     ):
-        await PostgresSink(connections).write(sink_spec("postgres", table="t"), raw([]), "task-1")
+        await PostgresSink(connections, RETENTION_DAYS).write(
+            sink_spec("postgres", table="t"), raw([]), "task-1"
+        )
 
 
 async def test_a_connection_of_another_kind_is_rejected(tmp_path: Path) -> None:
     connections = Connections({"files": "sqlite:///files.db"}, Folder(tmp_path))
 
     with pytest.raises(ConnectionUnknown, match="'files' is sqlite, not postgres"):
-        await PostgresSink(connections).write(
+        await PostgresSink(connections, RETENTION_DAYS).write(
             sink_spec("postgres", table="t", connection="files"), raw([]), "task-1"
         )
 
@@ -270,7 +276,7 @@ async def test_a_role_without_permissions_gets_a_hint(
     )
 
     with pytest.raises(DatabaseRefused, match=r"permission denied .*windlass_effects"):
-        await PostgresSink(connections).write(
+        await PostgresSink(connections, RETENTION_DAYS).write(
             sink_spec("postgres", table="marks"), raw({"mark": 1}), "task-1"
         )
     await connections.aclose()

@@ -6,7 +6,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tests.sinks.targets import Target, Writer, raw, sink_spec
+from tests.sinks.targets import RETENTION_DAYS, Target, Writer, raw, sink_spec
 from windlass.connections.failures import DatabaseRefused
 from windlass.connections.folder import Folder, PathRefused
 from windlass.connections.named import Connections, ConnectionUnknown
@@ -23,7 +23,7 @@ async def test_a_file_is_addressed_by_its_path(tmp_path: Path) -> None:
     prepare(tmp_path / "marks.db")
     connections = Connections({}, Folder(tmp_path))
 
-    await SqliteSink(connections).write(
+    await SqliteSink(connections, RETENTION_DAYS).write(
         sink_spec("sqlite", table="marks", database="marks.db"), raw({"mark": 1}), "task-1"
     )
 
@@ -41,7 +41,7 @@ async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database
     inside.mkdir()
     prepare(tmp_path / "marks.db")
     (inside / "link").symlink_to(tmp_path)
-    sink = SqliteSink(Connections({}, Folder(inside)))
+    sink = SqliteSink(Connections({}, Folder(inside)), RETENTION_DAYS)
 
     with pytest.raises(PathRefused):
         await sink.write(
@@ -50,7 +50,7 @@ async def test_a_path_outside_the_directory_is_rejected(tmp_path: Path, database
 
 
 async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
-    sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)))
+    sink = SqliteSink(Connections({"main_db": "sqlite:///x.db"}, Folder(tmp_path)), RETENTION_DAYS)
 
     with pytest.raises(ConnectionUnknown, match="remove one of them"):
         await sink.write(
@@ -62,7 +62,7 @@ async def test_a_name_and_a_path_together_are_rejected(tmp_path: Path) -> None:
 
 async def test_without_a_connection_the_error_shows_the_setting(tmp_path: Path) -> None:
     with pytest.raises(ConnectionUnknown, match=r"\[connections\] NAME = \"sqlite:///"):
-        await SqliteSink(Connections({}, Folder(tmp_path))).write(
+        await SqliteSink(Connections({}, Folder(tmp_path)), RETENTION_DAYS).write(
             sink_spec("sqlite", table="t"), raw([]), "task-1"
         )
 
@@ -111,7 +111,7 @@ async def test_a_file_that_is_not_a_database_is_rejected(tmp_path: Path) -> None
     (tmp_path / "words.db").write_text(
         "these are words, and many of them, and none of them is a database" * 50
     )
-    sink = SqliteSink(Connections({}, Folder(tmp_path)))
+    sink = SqliteSink(Connections({}, Folder(tmp_path)), RETENTION_DAYS)
 
     with pytest.raises(DatabaseRefused, match="not a database"):
         await sink.write(sink_spec("sqlite", table="t", database="words.db"), raw([]), "task-1")
@@ -178,7 +178,7 @@ async def test_writes_end_when_their_database_is_closed(sqlite: Target, tmp_path
     await sqlite.execute("create table marks (mark integer)")
     other = apsw.Connection(str(tmp_path / "target.db"))
     other.execute("begin immediate")
-    sink = SqliteSink(sqlite.connections)
+    sink = SqliteSink(sqlite.connections, RETENTION_DAYS)
     writing = asyncio.create_task(
         sink.write(sink_spec("sqlite", table="marks"), raw({"mark": 1}), "task-1")
     )

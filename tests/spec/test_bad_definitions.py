@@ -256,6 +256,14 @@ def test_a_document_over_the_size_limit_is_rejected() -> None:
     )
 
 
+def test_a_decoded_definition_that_repeats_a_large_part_is_rejected_before_it_is_encoded() -> None:
+    # Its JSON would have a terabyte.
+    value: dict[str, object] = {"workflow_id": "w", "nodes": [["x" * 1_000_000] * 1_000] * 1_000}
+
+    with pytest.raises(DefinitionInvalid, match="document too large: more than 33554432 bytes"):
+        read_definition(value)
+
+
 def test_an_unknown_handler_is_a_warning_that_suggests_a_similar_one() -> None:
     _, warnings = read_definition(HEAD + "  a: {handler: ehco}\n", handlers={"echo", "http"})
 

@@ -169,7 +169,7 @@ WARNED = {
     ),
     "a workflow that starts itself": (
         "actions: {on_success: {type: trigger_job, parameters: {workflow_id: w}}}",
-        "endless loop: on_success starts this workflow again",
+        "on_success starts this workflow again",
     ),
 }
 

@@ -72,8 +72,22 @@ def test_without_a_schema_any_object_is_accepted() -> None:
 
 
 def test_a_large_input_is_refused() -> None:
-    with pytest.raises(InputInvalid, match="limit 1048576"):
+    with pytest.raises(InputInvalid, match="input too large: more than 1048576 bytes"):
         checked({"url": "a" * 1_100_000}, None)
+
+
+def test_an_input_that_repeats_a_large_part_is_refused_before_it_is_encoded() -> None:
+    # Its JSON would have a terabyte.
+    with pytest.raises(InputInvalid, match="input too large: more than 1048576 bytes"):
+        check_input(None, {"rows": [["x" * 1_000_000] * 1_000] * 1_000})
+
+
+def test_a_large_default_of_many_elements_is_refused_before_it_is_encoded() -> None:
+    row = {"type": "object", "properties": {"text": {"default": "x" * 200_000}}}
+    schema = {"type": "object", "properties": {"rows": {"type": "array", "items": row}}}
+
+    with pytest.raises(InputInvalid, match="input too large: more than 1048576 bytes"):
+        check_input(Raw(msgspec.json.encode(schema)), {"rows": [{}] * 300_000})
 
 
 def test_a_deep_input_is_refused() -> None:

@@ -66,3 +66,11 @@ def test_a_fault_at_the_end_of_a_large_output_is_found(fault: Any) -> None:
 
     with pytest.raises(OutputInvalid, match=r"\$\.last\[0\]"):
         encode_json(value, "it holds", 1 << 30)
+
+
+def test_an_output_that_repeats_a_large_part_is_rejected_before_it_is_encoded() -> None:
+    row = {"text": "x" * 10_000}
+
+    # Its JSON would have ten terabytes.
+    with pytest.raises(OutputInvalid, match=r"more than 1048576 bytes, .*; store less"):
+        encode_json([[row] * 1_000_000] * 1_000, "it holds", 1 << 20)

@@ -74,7 +74,7 @@ class Marks:
         self.path = folder / "marks.db"
         self.connections = Connections({"marks": f"sqlite:///{self.path}"}, Folder(folder))
         self.sinks: dict[str, Sink] = {
-            "sqlite": SqliteSink(self.connections),
+            "sqlite": SqliteSink(self.connections, 30),
             "file": FileSink(Folder(folder)),
         }
         self.execute("create table marks (n integer)")

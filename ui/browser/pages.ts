@@ -9,6 +9,8 @@ export async function everyPage(server: Server): Promise<[name: string, path: st
   const second = await server.runToEnd("slow", { seconds: 1.2, note: "second" });
   const failed = await server.runToEnd("breaks", { switch: "/missing" });
   const loop = await server.runToEnd("many", { count: 500 });
+  const tolerant = await server.runToEnd("tolerant");
+  const cut = await server.runToEnd("pages");
   await server.runToEnd("hostile");
   const { job_id: scheduled } = await server.post<{ job_id: string }>("/schedules/ticking/trigger", {});
   await server.get(`/jobs/${scheduled}?wait=30s`);
@@ -19,6 +21,8 @@ export async function everyPage(server: Server): Promise<[name: string, path: st
     ["job", `/jobs/${second}`],
     ["job-failed", `/jobs/${failed}?node=check`],
     ["job-loop", `/jobs/${loop}?node=each`],
+    ["job-failures", `/jobs/${tolerant}?node=each`],
+    ["job-pages", `/jobs/${cut}?node=fetch`],
     ["job-timeline", `/jobs/${second}?tab=timeline`],
     ["job-events", `/jobs/${second}?tab=events`],
     ["job-logs", `/jobs/${failed}?tab=logs`],

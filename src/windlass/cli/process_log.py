@@ -25,8 +25,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        # What the record is about, under names of their own.
-        entry |= getattr(record, "fields", {})
+        # What the record is about; the names above keep their meaning.
+        entry = entry | getattr(record, "fields", {}) | entry
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)
         return msgspec.json.encode(entry).decode()

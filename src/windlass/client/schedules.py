@@ -81,8 +81,9 @@ class Schedules:
     async def backfill(
         self, workflow_id: str, since: str, until: str, *, dry_run: bool = False
     ) -> wire.BackfillView:
-        """Run the past slots of a range that have no run, or whose run was skipped or cancelled; or list them with
-        `dry_run`. ScheduleNotFound, RequestRefused."""
+        """Run the past slots of a range that have no run, or whose run was cancelled or ended without a job.
+
+        With `dry_run`, list them. ScheduleNotFound, RequestRefused."""
         body = wire.BackfillRequest(since, until, dry_run)
         path = f"{_path(workflow_id)}/backfill"
         return await self._connection.call("POST", path, wire.BackfillView, _SCHEDULE, body=body)

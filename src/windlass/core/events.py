@@ -91,7 +91,7 @@ class EventType(StrEnum):
                             ("attempt_number", "iterator_name", "collection_size", "total_iterations",
                              "mode", "concurrency", "chunk_size", "left"))
     LOOP_COMPLETED       = ("iterator_completed", LOOP, None, "completed",
-                            ("total_iterations", "successful", "failed", "skipped", "success_rate"))
+                            ("total_iterations", "successful", "failed", "skipped", "success_rate", "exhausted"))
 
     ITERATION_DISPATCHED = ("iteration_dispatched", ITERATION, "dispatched", "dispatched",
                             ("attempt_number", "queue"))

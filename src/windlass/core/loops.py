@@ -321,13 +321,15 @@ def take_outputs(turn: Turn, node: int, message: OutputsMerged) -> None:
     if message.error is not None:
         completion.fail_node(turn, node, classified(message.error))
         return
-    data = {
+    data: dict[str, object] = {
         "total_iterations": loop.total,
         "successful": loop.completed,
         "failed": loop.failed,
         "skipped": loop.skipped,
         "success_rate": loop.success_rate,
     }
+    if loop.exhausted:
+        data["exhausted"] = loop.exhausted
     turn.emit(
         EventType.LOOP_COMPLETED,
         plan.id,

@@ -233,6 +233,8 @@ class Plan(Struct, frozen=True):
     runs: RunRules | None = None
     # The name of the secret that signs webhooks which start the workflow; None refuses webhooks.
     hook_secret: str | None = None
+    # The alias of requests that name no version, once it is set; None for the newest version.
+    default_alias: str | None = None
 
     @property
     def shard_key(self) -> str | None:

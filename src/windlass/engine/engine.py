@@ -88,6 +88,8 @@ class Engine:
         if self._sharing is None or self._sharing.owns:
             self._duties.start_owner_duties(with_schedules=not self._only_new_jobs)
         if self._sharing is not None and not self._sharing.owns:
+            # Now, because a wait that begins while the server of the broker subscribes could miss an end.
+            self.jobs.watch_other_processes()
             await self._refresh_worker_timeout()
             self._duties.start("worker timeout", REFRESH_SECONDS, self._refresh_worker_timeout)
         if self._sharing is not None:

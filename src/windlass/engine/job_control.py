@@ -189,6 +189,10 @@ class EngineJobs:
                     return
             await end
 
+    def watch_other_processes(self) -> None:
+        """Subscribe to the notifications of other processes. A process that owns shards does so when it first waits."""
+        self._watcher.subscribe()
+
     def subscribe(self, job_id: str) -> AbstractContextManager[asyncio.Event]:
         if not self._shards.has_job(job_id):
             self._watcher.subscribe()

@@ -82,7 +82,7 @@ class RunCommands:
         prepare: Prepare | None,
     ) -> None:
         self._registry = registry
-        self._versions = VersionResolver(store)
+        self._versions = VersionResolver(store, plans)
         self._plans = plans
         self._shards = shards
         self._prepare = prepare or _encoded
@@ -192,7 +192,7 @@ async def _rendered_input(batch: RunBatch, command: TriggerJob) -> object:
     template = compile_template(command.input)
     if template.evaluate is None:
         return command.input
-    job = batch.shard.jobs.get(command.parent_job_id or "")
+    job = await _job_of(batch.shard, command.parent_job_id)
     if job is not None and request_for_template(job, template, None):
         await batch.shard.provide_values(job)
     try:
@@ -200,6 +200,13 @@ async def _rendered_input(batch: RunBatch, command: TriggerJob) -> object:
     finally:
         if job is not None:
             job.values.clear()
+
+
+async def _job_of(shard: ShardJobs, job_id: JobId | None) -> Job | None:
+    """Return the job of a run, which may have ended long ago and left the memory; None if it has none."""
+    if job_id is None:
+        return None
+    return shard.jobs.get(job_id) or await shard.table.load(job_id)
 
 
 def _add(batch: RunBatch, job: JobSpec, first: JobMessage) -> None:

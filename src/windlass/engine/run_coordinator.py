@@ -42,6 +42,7 @@ from windlass.core.shards import shard_of
 from windlass.core.turn import STARTED
 from windlass.engine.plan_cache import Plans
 from windlass.engine.run_commands import Prepare, RunBatch, RunCommands
+from windlass.engine.run_log import log_heartbeats
 from windlass.engine.run_rules import RunRulesLoader
 from windlass.ports.store import Store
 
@@ -169,6 +170,7 @@ class RunCoordinator:
         """Record that the active runs are served."""
         if any(not run.is_planned for run in self.registry.runs()):
             self.registry.heartbeats = await self._store.runs.put_heartbeat(self._number)
+            log_heartbeats(self.registry.runs())
 
     # The current batch
 
@@ -205,14 +207,19 @@ class RunCoordinator:
                 return
 
     async def _decide_arrivals(self, batch: RunBatch) -> None:
-        arrivals = list(dict.fromkeys(batch.changes.arrivals))
-        batch.changes.arrivals.clear()
+        arrivals = batch.changes.arrivals
+        # They are listed until all are decided: their jobs stay in memory.
+        decided: set[Arrival] = set()
         for arrival in arrivals:
+            if arrival in decided:
+                continue
+            decided.add(arrival)
             arrived = await self._job_arrived(batch.shard.jobs[arrival.job_id], arrival)
             if arrived is not None:
                 await self._decide(batch, arrived)
             elif arrival.request_id is not None:
                 batch.changes.requests.append(arrival.request_id)
+        arrivals.clear()
 
     async def _decide(
         self,

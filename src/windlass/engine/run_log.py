@@ -1,12 +1,13 @@
 """Log lines about runs: transitions, violations, actions and errors, each with the fields of its run."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from windlass.core.events import Event, EventType
 from windlass.core.runs.changes import RunChanges
 from windlass.core.runs.event_data import decoded_data
+from windlass.core.runs.registry import Run
 from windlass.core.runs.rows import RunRow
 from windlass.core.runs.states import RunState
 from windlass.core.runs.webhooks import instant_text
@@ -51,6 +52,24 @@ def log_runs(changes: RunChanges) -> None:
                 fields = {"workflow_id": workflow_id, "event": event.type, **moment, **data}
                 fields["at"] = instant_text(event.at)
                 log.log(level, "%s: %s", subject, _text(event, data), extra={"fields": fields})
+
+
+def log_heartbeats(runs: Iterable[Run]) -> None:
+    """Log that the active runs of a shard are served."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    for run in runs:
+        if not run.is_planned:
+            fields = {
+                "workflow_id": run.workflow_id,
+                "event": "heartbeat",
+                "run_id": run.id,
+                "job_id": run.job_id,
+                "scheduled_at": instant_text(run.scheduled_at),
+                "state": run.state.value,
+                "attempt": run.attempt,
+            }
+            log.debug("run %s: heartbeat", run.id, extra={"fields": fields})
 
 
 def _level(event: Event, data: EventData) -> int:

@@ -338,8 +338,11 @@ class Shard:
         await self._broker.publish(tasks, self.lease.epoch)
 
     def ahead(self) -> set[str]:
-        """Return the jobs that are ahead of their rows: a decision about them is not stored yet."""
-        return {job_id for changes in self._uncommitted for job_id in changes.events}
+        """Return the jobs that are ahead of their rows, or may soon be: a decision about them is not stored yet."""
+        found = {job_id for changes in self._uncommitted for job_id in changes.events}
+        # A finished job that is retried has no event until its run admits it.
+        found.update(one.job_id for changes in self._uncommitted for one in changes.arrivals)
+        return found
 
     def runs_ahead(self) -> set[RunId]:
         """Return the runs that are ahead of their rows."""

@@ -42,7 +42,7 @@ class Submitter:
         self._check_input = context.check_input
         self._shards = shards
         self._random = random
-        self._versions = VersionResolver(context.store)
+        self._versions = VersionResolver(context.store, context.plans)
         self._batcher = SubmitBatcher(self.store)
 
     async def submit(
@@ -131,7 +131,7 @@ class Submitter:
             request.workflow_id, request.version, self._random.randrange, cache.versions
         )
         plan = await self._plans.get(request.workflow_id, version)
-        if not isinstance(request.version, str):
+        if not self._versions.names_alias(request.workflow_id, request.version, cache.versions):
             # An alias may select another version for the next request.
             cache.plans[request.workflow_id, request.version] = plan
         return plan

@@ -1,4 +1,4 @@
-"""The version of a workflow that a request names: a number, an alias, or the newest."""
+"""The version of a workflow that a request names: a number or an alias, by default the workflow's, or the newest."""
 
 import asyncio
 from bisect import bisect
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from windlass.core.errors import WorkflowNotFound
 from windlass.core.templates.json_values import nearest
+from windlass.engine.plan_cache import Plans
 from windlass.ports.store import Store
 from windlass.ports.store.workflows import LATEST, AliasTarget
 
@@ -22,6 +23,8 @@ class LiveVersions(Struct, frozen=True):
 
     newest: int
     aliases: Mapping[str, Sequence[AliasTarget]]
+    # The alias of requests that name no version, declared by the newest version.
+    default_alias: str | None = None
 
 
 # The workflow, and whether its aliases are needed.
@@ -41,8 +44,9 @@ class VersionResolver:
     a request always applies to it, also if another process made it.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, plans: Plans) -> None:
         self._store = store
+        self._plans = plans
         self._running: dict[VersionKey, asyncio.Future[None]] = {}
         self._next: dict[VersionKey, asyncio.Task[LiveVersions]] = {}
 
@@ -54,10 +58,11 @@ class VersionResolver:
         `cache` holds what the same request has read before.
         """
         is_alias = isinstance(wanted, str) and wanted != LATEST
-        key = (workflow_id, is_alias)
-        live = cache.get(key)
-        if live is None:
-            live = cache[key] = await self._read_shared(key)
+        live = await self._read_cached((workflow_id, is_alias), cache)
+        if wanted is None and live.default_alias is not None:
+            live = await self._read_cached((workflow_id, True), cache)
+            # Until the alias is set, the newest version runs.
+            wanted = live.default_alias if live.default_alias in live.aliases else LATEST
         if wanted is None or wanted == LATEST:
             return live.newest
         if isinstance(wanted, int):
@@ -66,6 +71,18 @@ class VersionResolver:
         if not targets:
             raise _unknown_alias(workflow_id, wanted, live)
         return _weighted_version(targets, choose)
+
+    def names_alias(self, workflow_id: str, wanted: int | str | None, cache: VersionCache) -> bool:
+        """Whether a request that was resolved names an alias, by itself or because its workflow has a default."""
+        if wanted is None:
+            return cache[workflow_id, False].default_alias is not None
+        return isinstance(wanted, str)
+
+    async def _read_cached(self, key: VersionKey, cache: VersionCache) -> LiveVersions:
+        live = cache.get(key)
+        if live is None:
+            live = cache[key] = await self._read_shared(key)
+        return live
 
     async def _read_shared(self, key: VersionKey) -> LiveVersions:
         """Read now, or join the query that starts when the running one has finished."""
@@ -90,7 +107,8 @@ class VersionResolver:
             aliases: Mapping[str, Sequence[AliasTarget]] = {}
             if needs_aliases:
                 aliases = await self._store.workflows.aliases(workflow_id)
-            return LiveVersions(newest, aliases)
+            default_alias = (await self._plans.get(workflow_id, newest)).default_alias
+            return LiveVersions(newest, aliases, default_alias)
         finally:
             del self._running[key]
             finished.set_result(None)

@@ -56,7 +56,7 @@ class RunControl(Protocol):
         ...
 
     async def backfill(self, workflow_id: str, since: int, until: int) -> Backfill:
-        """Run the slots after `since` and up to `until` that have no run, or whose run was skipped or cancelled.
+        """Run the slots after `since` and up to `until` that have no run, or whose run was cancelled or had no job.
 
         Oldest first. ScheduleNotFound, RequestRefused (too many, or not in the past).
         """

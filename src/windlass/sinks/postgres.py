@@ -11,6 +11,7 @@ from windlass.connections.named import Connections
 from windlass.core.changes import SinkSpec
 from windlass.core.templates.json_values import nearest
 from windlass.ports.sink import SinkReceipt
+from windlass.sinks.identity_pruner import IdentityPruner
 from windlass.sinks.rows import OptionsInvalid, json_text
 from windlass.sinks.tables import (
     EFFECTS,
@@ -47,6 +48,19 @@ create table if not exists {EFFECTS} (
 _CLAIM = f"""\
 insert into {EFFECTS} (identity, run_key, rows) values ($1, $2, $3)
 on conflict (identity) do nothing returning 1"""
+# Identities begin with the id of their job and so with its time: the first ones are the oldest, and need no index.
+_DELETE_OLD = f"""\
+with first as (
+    select identity, written_at from {EFFECTS} order by identity limit $1 for update skip locked
+), deleted as (
+    delete from {EFFECTS} as effect using first
+     where effect.identity = first.identity and first.written_at < now() - make_interval(secs => $2)
+    returning 1
+)
+select count(*)::int from deleted"""
+# The replacement of a table stays known as long as its task writes.
+_KEEP = f"""\
+update {EFFECTS} set written_at = now() where identity = $1 and written_at < now() - interval '1 day'"""
 _COLUMNS = """\
 select attname, format_type(atttypid, atttypmod) as type from pg_attribute
  where attrelid = to_regclass($1) and attnum > 0 and not attisdropped order by attnum"""
@@ -73,8 +87,9 @@ Columns = Mapping[str, str]
 class PostgresSink:
     """Writes rows and the identity of their task in one transaction."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(self, connections: Connections, identity_retention_days: float) -> None:
         self._connections = connections
+        self._identities = IdentityPruner(identity_retention_days)
         # Caches of table columns; entries that turn out to be outdated are read again.
         self._columns: dict[tuple[str, str], Columns] = {}
         self._with_effects: set[str] = set()
@@ -88,11 +103,18 @@ class PostgresSink:
             )
         database = self._connections.postgres(write.options.connection)
         try:
-            return await self._write(database, write)
+            receipt = await self._write(database, write)
         except DatabaseRefused as error:
             if hint := _HINTS.get(error.code):
                 raise DatabaseRefused(f"{error}; {hint}", code=error.code) from None
             raise
+
+        async def delete(limit: int, seconds: float) -> int:
+            async with database.session() as session:
+                return int(await session.fetchval(_DELETE_OLD, limit, seconds))
+
+        await self._identities.prune(database.name, delete)
+        return receipt
 
     async def aclose(self) -> None:
         """Do nothing: the connections are shared."""
@@ -168,10 +190,11 @@ async def _raise_table_unknown(
 
 
 async def _write_all(session: "PostgresConnection", write: TableWrite, columns: Columns) -> None:
-    if write.options.mode == "replace" and await session.fetchval(
-        _CLAIM, write.replace_identity, write.run_key, 0
-    ):
-        await session.execute(f"delete from {write.table}")
+    if write.options.mode == "replace":
+        if await session.fetchval(_CLAIM, write.replace_identity, write.run_key, 0):
+            await session.execute(f"delete from {write.table}")
+        else:
+            await session.execute(_KEEP, write.replace_identity)
     for batch in write.batches:
         await session.execute(_statement(write, batch, columns), _payload(write, batch, columns))
 

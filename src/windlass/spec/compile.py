@@ -42,6 +42,7 @@ def compile_plan(definition: Definition, version: int) -> Plan:
         has_pagination=any(node.on_success is not None for node in definition.nodes),
         runs=run_rules(definition),
         hook_secret=hook_secret,
+        default_alias=definition.default_alias,
     )
 
 

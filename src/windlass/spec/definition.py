@@ -79,3 +79,5 @@ class Definition(Struct, frozen=True, kw_only=True):
     actions: dict[str, Action] = {}
     run_retry: RunRetry | None = None
     hook: IncomingHookDefinition | None = None
+    # The alias of submits without a version; None for the newest version.
+    default_alias: str | None = None

@@ -83,6 +83,7 @@ WORKFLOW = Section(
         "actions": read_actions,
         "run_retry": read_run_retry,
         "hook": read_incoming_hook,
+        "default_alias": matching(ID, "alias", ID_RULE),
     },
     required=("workflow_id",),
     synonyms={
@@ -91,6 +92,7 @@ WORKFLOW = Section(
         "tasks": "nodes",
         "jobs": "nodes",
         "timeout": "timeout_seconds",
+        "alias": "default_alias",
     },
 )
 

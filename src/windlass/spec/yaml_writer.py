@@ -11,8 +11,8 @@ from windlass.spec.reading.scalars import WORDS
 
 # The order of keys; other keys follow in the order of the stored form, and `nodes` is last.
 WORKFLOW_ORDER = (
-    "workflow_id", "description", "input", "schedule", "constraints", "actions", "run_retry", "hook", "on_failure",
-    "timeout_seconds",
+    "workflow_id", "description", "input", "schedule", "constraints", "actions", "run_retry", "hook", "default_alias",
+    "on_failure", "timeout_seconds",
 )  # fmt: skip
 NODE_ORDER = (
     "type", "handler", "dependencies", "when", "loop", "params", "retry", "sink", "queue", "timeout_seconds",

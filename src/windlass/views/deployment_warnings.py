@@ -18,11 +18,11 @@ WORKFLOWS_MAX = 100
 async def deployment_warnings(
     definition: Definition, workflows: WorkflowStore, plan: PlanLoader, now: int
 ) -> list[Problem]:
-    """Return warnings about a single instant in the past, and about actions that start each other in a cycle."""
+    """Return warnings about a default alias that is not set, an instant in the past, and a cycle of actions."""
+    found = await _alias_warnings(definition, workflows)
     rules = run_rules(definition)
     if rules is None:
-        return []
-    found: list[Problem] = []
+        return found
     at = None if rules.schedule is None else rules.schedule.at
     if at is not None and at * MICROSECONDS <= now:
         found.append(
@@ -44,6 +44,20 @@ async def deployment_warnings(
             )
         )
     return found
+
+
+async def _alias_warnings(definition: Definition, workflows: WorkflowStore) -> list[Problem]:
+    alias = definition.default_alias
+    if alias is None or alias in await workflows.aliases(definition.workflow_id):
+        return []
+    return [
+        Problem(
+            path="default_alias",
+            message=f"the alias is not set: '{alias}'; until then, submits without a version run the newest one",
+            hint=f"set it with PUT /api/v1/workflows/{definition.workflow_id}/aliases/{alias}",
+            warning=True,
+        )
+    ]
 
 
 async def _find_cycle(

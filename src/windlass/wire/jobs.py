@@ -9,7 +9,7 @@ from windlass.core.submit_request import SubmitRequest
 from windlass.wire.values import BATCH_JOBS_MAX, ProblemDetails, Reason
 
 
-class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class BatchRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Jobs to start in one transaction."""
 
     jobs: Annotated[list[SubmitRequest], Meta(max_length=BATCH_JOBS_MAX)]
@@ -136,19 +136,19 @@ class ActivityView(Struct, frozen=True):
     truncated: bool = False
 
 
-class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The reason for a cancellation."""
 
     reason: Reason | None = None
 
 
-class RetryRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class RetryRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The node to run again with all downstream nodes; also accepted as a parameter."""
 
     from_node: Id | None = field(default=None, name="from")
 
 
-class RerunRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class RerunRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The version of a new job with the same input; by default that of the old one."""
 
     version: Version | Alias | None = None

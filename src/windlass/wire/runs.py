@@ -37,14 +37,14 @@ class NextSlotsView(Struct, frozen=True):
     local_times: list[str]
 
 
-class TriggerRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TriggerRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A run to start now; the input defaults to that of the schedule."""
 
     input_data: dict[str, Any] | None = None
     idempotency_key: Key | None = None
 
 
-class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A range of slots to run; both ends are included."""
 
     since: Instant
@@ -56,7 +56,7 @@ class BackfillRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class BackfillView(Struct, frozen=True):
     """The slots of a range that a backfill started, or with `dry_run` would start, oldest first.
 
-    `left_out` counts the others: `has_run` (ended, and neither skipped nor cancelled), `in_progress`, and `scheduled`
+    `left_out` counts the others: `has_run` (ended with a job, and not cancelled), `in_progress`, and `scheduled`
     (left to the schedule itself).
     """
 

@@ -25,7 +25,7 @@ class WeightedVersion(Struct, frozen=True):
     weight: Weight = 100
 
 
-class AliasRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class AliasRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The target of an alias: one version, or several with weights."""
 
     version: Version | None = None

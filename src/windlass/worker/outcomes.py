@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from windlass.core.changes import Task
 from windlass.core.errors import FatalError, ParamsInvalid, RetryableError
+from windlass.core.json_length import is_longer_than
 from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.core.report_limits import (
     ERROR_MESSAGE_CHARS_MAX,
@@ -140,6 +141,8 @@ def timed_out(task: Task) -> TaskError:
 
 def encode_json(value: object, what: str, bytes_max: int, advice: str = "store less") -> bytes:
     """Encode a value as JSON; raise OutputInvalid with the path of what is not JSON."""
+    if is_longer_than(value, bytes_max):
+        raise OutputInvalid(f"{what} more than {bytes_max} bytes, which is the limit; {advice}")
     try:
         encoded = _encode(value)
     except (TypeError, UnicodeEncodeError, RecursionError, OverflowError, ValueError) as error:

@@ -331,3 +331,25 @@ def test_a_failure_skips_a_thousand_queued_slots_at_once() -> None:
     harness.end(run_id(-1_000), "failed")
 
     assert sum(row.detail.is_skipped for row in harness.rows.values()) == 999
+
+
+@pytest.mark.parametrize(
+    ("violation", "seconds", "what"),
+    [
+        (action("wait", timeout_seconds=5.0), 6, "timed out after waiting 5 s"),
+        (action("retry_later", delay_seconds=1.0, times_max=1), 2, "after 1 further checks"),
+    ],
+)
+def test_a_run_that_gives_up_says_which_constraint_did_not_hold(
+    violation: Action, seconds: int, what: str
+) -> None:
+    harness = RunHarness(rules(max_concurrent_runs=1, violation=violation))
+    harness.start(harness.submit())
+    run = harness.submit()
+
+    harness.pass_time(seconds)
+
+    detail = harness.rows[run].detail
+    assert what in (detail.reason or "")
+    assert (detail.reason or "").endswith(": 1 of at most 1 runs are active")
+    assert detail.actions[0].error == detail.reason

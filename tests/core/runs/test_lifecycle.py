@@ -354,6 +354,50 @@ def test_a_run_that_takes_longer_than_allowed_is_stopped_and_fails() -> None:
     assert harness.cancelled() == ["job001"]
 
 
+def test_the_allowed_duration_ends_a_run_between_its_attempts() -> None:
+    retry = RunRetry(max_retries=3, initial_delay_seconds=60.0)
+    trigger = action("trigger_job", workflow_id="other")
+    harness = RunHarness(rules(max_allowed_run_seconds=10.0, retry=retry, failure=trigger))
+    run = harness.submit()
+    harness.start(run)
+    harness.end(run, "failed")
+    assert harness.state(run) == "retrying"
+
+    harness.pass_time(10)
+
+    row = harness.rows[run]
+    assert harness.path(run)[-2:] == ["retrying", "failed"]
+    assert row.detail.reason == "it broke; the run took longer than the allowed 10 s"
+    assert [one.constraint for one in row.detail.violations] == ["max_allowed_run_time"]
+    assert harness.count(TriggerJob) == 1
+    harness.pass_time(100)
+    assert harness.count(RetryJob) == 0
+
+
+def test_an_allowed_duration_reached_while_a_run_terminates_counts_before_another_attempt() -> None:
+    retry = RunRetry(max_retries=1, initial_delay_seconds=60.0)
+    slow = action("webhook", hook=HOOK, critical=True)
+    harness = RunHarness(
+        rules(
+            max_expected_run_seconds=1.0,
+            max_allowed_run_seconds=10.0,
+            retry=retry,
+            slow=slow,
+        )
+    )
+    run = harness.submit()
+    harness.start(run)
+    harness.pass_time(2)
+    harness.end(run, "failed")
+    harness.pass_time(20)
+    assert harness.state(run) == "terminating"
+    harness.answer()
+
+    harness.pass_time(0)
+
+    assert harness.path(run)[-2:] == ["retrying", "failed"]
+
+
 def test_a_cancelled_job_cancels_its_run_before_its_end() -> None:
     harness = RunHarness(rules(retry=RunRetry(max_retries=3)))
     run = harness.submit()

@@ -426,6 +426,7 @@ def test_a_backfill_runs_the_slots_of_a_range_that_have_no_run_yet_in_order() ->
         harness.rows[run_id(1)],
         scheduled_at=T0 - 3 * MINUTE,
         state=RunState.FAILED,
+        job_id="job",
         completed_at=T0,
     )
     given = ScheduleContext(row, harness.registry.rules["flow", 1], newest_runs([taken]))
@@ -581,6 +582,23 @@ def test_a_backfill_repeats_skipped_and_cancelled_slots_once() -> None:
     answer = backfilled(slots, newest_runs(harness.rows.values()), schedule, "r2")
     assert answer.slots == [T0 - 2 * MINUTE]
     assert answer.left_out == {"has_run": 1, "in_progress": 1, "scheduled": 1}
+
+
+def test_a_backfill_repeats_a_slot_that_failed_before_its_job() -> None:
+    wait = action("wait", timeout_seconds=20.0)
+    harness = scheduled(max_concurrent_runs=1, require_previous_success=True, violation=wait)
+    harness.backfill(T0 - 3 * MINUTE, T0 - MINUTE, "r1")
+    harness.start(run_id(-2))
+    harness.end(run_id(-2), "failed")
+    harness.pass_time(25)
+    failed = harness.rows[run_id(-1)]
+    assert (failed.state, failed.job_id) == ("failed", None)
+
+    harness.backfill(T0 - 3 * MINUTE, T0 - MINUTE, "r2")
+
+    assert [row.run_id for row in harness.rows.values() if row.detail.request_id == "r2"] == [
+        f"{run_id(-1)}.2"
+    ]
 
 
 def test_a_missed_range_lists_its_slots_with_the_planned_one() -> None:

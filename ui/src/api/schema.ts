@@ -769,7 +769,7 @@ export interface components {
          * BackfillView
          * @description The slots of a range that a backfill started, or with `dry_run` would start, oldest first.
          *
-         *         `left_out` counts the others: `has_run` (ended, and neither skipped nor cancelled), `in_progress`, and `scheduled`
+         *         `left_out` counts the others: `has_run` (ended with a job, and not cancelled), `in_progress`, and `scheduled`
          *         (left to the schedule itself).
          */
         BackfillView: {

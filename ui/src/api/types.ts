@@ -80,6 +80,8 @@ export interface EventData {
 export interface Definition {
   workflow_id: string;
   description?: string;
+  /** The alias of submits that name no version. */
+  default_alias?: string;
   input?: { [key: string]: Json };
   nodes: NodeDefinition[];
   [more: string]: Json | NodeDefinition[] | undefined;

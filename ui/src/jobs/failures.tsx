@@ -7,6 +7,6 @@ export function Failures({ status, failures }: { status: string; failures: numbe
     return null;
   }
   return (
-    <span className="ml-2 whitespace-nowrap text-xs font-medium text-failed">{pluralize(failures, "failure")}</span>
+    <span className="ml-1.5 whitespace-nowrap font-medium text-failed">{` with ${pluralize(failures, "failure")}`}</span>
   );
 }

@@ -8,7 +8,7 @@ import { QueryResult } from "../components/query_result";
 import { statusText } from "../components/status";
 import { Cell, RowHeader, Table } from "../components/table";
 import { Timestamp } from "../components/time";
-import { describeEventData } from "./event_data";
+import { describeEvent } from "./event_data";
 
 const EVENTS_MAX = 1_000;
 
@@ -44,7 +44,7 @@ function EventTable({ events }: { events: RunEvent[] }) {
       {events.map((event) => (
         <tr key={event.seq}>
           <RowHeader>{statusText(event.event_type)}</RowHeader>
-          <Cell className="break-words">{describeEventData(event.data)}</Cell>
+          <Cell className="break-words">{describeEvent(event)}</Cell>
           <Cell>
             <Timestamp at={event.timestamp} />
           </Cell>

@@ -109,11 +109,11 @@ function RunDuration({ run }: { run: Run }) {
 
 function detailsOf(run: Run): string {
   const parts = [
+    run.reason,
     run.attempt > 0 ? pluralize(run.attempt + 1, "attempt") : null,
     run.violations.length > 0 ? pluralize(run.violations.length, "violation") : null,
-    run.reason,
   ];
-  return parts.filter((part) => part !== null).join(", ");
+  return parts.filter((part) => part !== null).join(" · ");
 }
 
 function NoRuns({ filters }: { filters: RunsSearch }) {

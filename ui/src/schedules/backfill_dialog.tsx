@@ -53,8 +53,8 @@ export function BackfillDialog({ schedule, onClose }: { schedule: Schedule; onCl
     <Dialog title={`Backfill ${workflowId}`} onClose={onClose}>
       <form className="space-y-4 text-left" onSubmit={submit}>
         <p className="text-muted">
-          Starts a run for each slot in the range that has no run, or whose run was skipped or cancelled, oldest first.
-          Both ends are inclusive.
+          Starts a run for each slot in the range that has no run, or whose run was cancelled or ended without a job,
+          oldest first. Both ends are inclusive.
         </p>
         <div className="flex flex-wrap items-end gap-3">
           <TimeField label="From" value={range.since} onChange={(since) => change({ since })} />

@@ -24,7 +24,10 @@ export function AliasesTab({ workflow }: { workflow: Workflow }) {
       <Table label="Aliases" columns={[{ name: "Alias" }, { name: "Version" }, { name: "Actions", isHidden: true }]}>
         {aliases.map(([alias, targets]) => (
           <tr key={alias}>
-            <RowHeader>{alias}</RowHeader>
+            <RowHeader>
+              {alias}
+              {alias === workflow.definition.default_alias && <span className="ml-2 text-muted">Default</span>}
+            </RowHeader>
             <Cell>
               <Targets targets={targets} />
             </Cell>

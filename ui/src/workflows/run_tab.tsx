@@ -15,13 +15,13 @@ import { Group } from "./form/fields";
 import { type FieldError, type FormValue, groupByField, initialValue, toFormValue, toJson } from "./form/form_values";
 import { formFromSchema, type GroupField } from "./form/schema_form";
 import { NO_OPTIONS, submitBody, validateOptions } from "./form/submission";
-import { VersionSelect, versionNumber } from "./version_select";
+import { defaultAlias, VersionSelect, versionNumber } from "./version_select";
 
 const route = getRouteApi("/workflows/$workflowId");
 
 export function RunTab({ workflow }: { workflow: Workflow }) {
   const { version } = route.useSearch();
-  const number = versionNumber(workflow, version);
+  const number = versionNumber(workflow, version ?? defaultAlias(workflow));
   const target = useQuery(versionQuery(workflow.workflow_id, number));
   return (
     <Panel title="Run" actions={<VersionSelect workflow={workflow} withAliases />} className="mx-auto max-w-3xl">

@@ -7,6 +7,7 @@ import { Select } from "../components/controls";
 import { versionsQuery } from "./queries";
 import { parseWorkflowSearch } from "./search";
 
+const LATEST = "latest";
 const route = getRouteApi("/workflows/$workflowId");
 
 export function VersionSelect({ workflow, withAliases = false }: { workflow: Workflow; withAliases?: boolean }) {
@@ -14,14 +15,23 @@ export function VersionSelect({ workflow, withAliases = false }: { workflow: Wor
   const navigate = route.useNavigate();
   const versions = useQuery(versionsQuery(workflow.workflow_id));
   const numbers = versions.data?.map(({ version }) => version) ?? [workflow.version];
-  const aliases = withAliases ? customAliases(workflow) : [];
+  const standard = withAliases ? defaultAlias(workflow) : undefined;
+  const all = withAliases ? customAliases(workflow) : [];
+  const aliases = all.filter(([alias]) => alias !== standard);
+  const latest = `Latest (${workflow.version})`;
+  const unnamed: [string, string][] = [["", latest]];
+  for (const [alias, targets] of all) {
+    if (alias === standard) {
+      unnamed.splice(0, 1, ["", `Default: ${alias} (${targets})`], [LATEST, latest]);
+    }
+  }
   return (
     <Select
       label="Version"
       hideLabel
       value={version}
       options={[
-        ["", `Latest (${workflow.version})`],
+        ...unnamed,
         ...aliases.map(([alias, targets]) => [alias, `${alias} (${targets})`] as const),
         ...numbers.map((number) => [String(number), `Version ${number}`] as const),
       ]}
@@ -35,10 +45,16 @@ export function VersionSelect({ workflow, withAliases = false }: { workflow: Wor
   );
 }
 
+/** The alias of submits that name no version, once it is set. */
+export function defaultAlias(workflow: Workflow): string | undefined {
+  const alias = workflow.definition.default_alias;
+  return alias !== undefined && workflow.aliases?.[alias] ? alias : undefined;
+}
+
 /** The custom aliases with their target versions. */
 function customAliases(workflow: Workflow): [string, string][] {
   return Object.entries(workflow.aliases ?? {})
-    .filter(([alias]) => alias !== "latest")
+    .filter(([alias]) => alias !== LATEST)
     .map(([alias, targets]) => [alias, targets.map((target) => `${target.version}`).join(" or ")]);
 }
 

@@ -130,7 +130,7 @@ class ScheduleRoutes:
         )
 
     async def backfill(self, request: Request) -> Response:
-        """Run the past slots of a range that have no run, or whose run was skipped or cancelled."""
+        """Run the past slots of a range that have no run, or whose run was cancelled or ended without a job."""
         reject_query(request)
         body = await read_json(request, _backfill)
         workflow_id = (await self._row(request)).workflow_id
@@ -198,7 +198,7 @@ def routes(state: ApiState) -> list[Route]:
         )),
         route("POST", "/api/v1/schedules/{workflow_id}/backfill", handlers.backfill, Operation(
             policy=Policy.OPERATE, tag=TAG,
-            summary="Run the past slots of a range that have no run, or whose run was skipped or cancelled",
+            summary="Run the past slots of a range that have no run, or whose run was cancelled or ended without a job",
             body=BackfillRequest,
             request_example={"since": "2026-05-01T00:00:00Z", "until": "2026-05-02T00:00:00Z", "dry_run": True},
             responses={200: BackfillView}, errors=(404, 409, 422, 503),

@@ -186,7 +186,7 @@ def trigger(
 @SERVER
 @AS_JSON
 def backfill(workflow_id: str, since: str, until: str, server: str | None, as_json: bool) -> int:
-    """Run the past slots of a range that have no run, or whose run was skipped or cancelled."""
+    """Run the past slots of a range that have no run, or whose run was cancelled or ended without a job."""
     backfill = call_server(
         server, lambda client: client.schedules.backfill(workflow_id, since, until)
     )

@@ -33,7 +33,7 @@ def _parse_version(
     "--version",
     metavar="VERSION",
     callback=_parse_version,
-    help="Version number or alias (default: latest).",
+    help="Version number or alias (default: the default alias, or latest).",
 )
 @IDEMPOTENCY_KEY
 @click.option(

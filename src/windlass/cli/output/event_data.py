@@ -30,6 +30,8 @@ class EventData(Struct):
     successful: int | None = None
     failed: int = 0
     skipped: int = 0
+    # Iterations that completed although pages were left.
+    exhausted: int = 0
     concurrency: int | None = None
     mode: str = ""
     # Nodes that call their handler several times.
@@ -38,6 +40,13 @@ class EventData(Struct):
     is_exhausted: bool = False
     # Failures that a completed job tolerated.
     failures: int = 0
+    # Nodes that a retry of the job resets.
+    nodes: list[str] = []
+
+    @property
+    def is_call(self) -> bool:
+        """Whether the event ends a call that succeeded and is followed by another one."""
+        return self.calls is not None and self.error is None
 
 
 class LoopCounts(Struct):
@@ -123,21 +132,23 @@ def format_raw_error(error: Raw) -> str:
 
 def format_reason(data: EventData) -> str:
     """Return the reason of an event as one line."""
-    text = one_line(data.reason or "")
     if data.error is not None:
         text = format_error(data.error)
-    if data.delay_seconds is not None:
-        text += f", next attempt in {format_seconds(data.delay_seconds)}"
-    return text
+        if data.delay_seconds is not None:
+            text += f", next attempt in {format_seconds(data.delay_seconds)}"
+        return text
+    if data.calls is not None:
+        # Another call follows, for the next page or to poll again.
+        delay = f" in {format_seconds(data.delay_seconds)}" if data.delay_seconds else ""
+        return f"call {data.calls:,} succeeded, calling again{delay}"
+    return one_line(data.reason or "")
 
 
 def format_loop_event(data: EventData) -> str:
     """Return what an event says about a loop or about the calls of a node, as one line."""
     if data.total_attempts is not None:
         left = ", more pages left" if data.is_exhausted else ""
-        return f"{data.total_attempts:,} calls{left}"
-    if data.calls is not None:
-        return f"after call {data.calls:,}"
+        return f"{plural(data.total_attempts, 'call')}{left}"
     if data.total_iterations is None:
         return ""
     if data.successful is not None:
@@ -147,8 +158,9 @@ def format_loop_event(data: EventData) -> str:
             failed=data.failed,
             skipped=data.skipped,
         )
-        return format_counts(counts)
-    parts = [f"{data.total_iterations:,} iterations"]
+        left = f", {data.exhausted:,} with more pages left" if data.exhausted else ""
+        return f"{format_counts(counts)}{left}"
+    parts = [plural(data.total_iterations, "iteration")]
     if data.left is not None:
         parts.append(f"{data.left:,} left")
     parts.append(data.mode)

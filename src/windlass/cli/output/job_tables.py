@@ -19,7 +19,7 @@ from windlass.cli.output.event_data import (
     from_wire,
     is_null,
 )
-from windlass.cli.output.results import format_result, format_warnings
+from windlass.cli.output.results import exhausted_pages, format_result, format_warnings
 from windlass.cli.output.styles import LEVEL_STYLES, STATUS_STYLES
 from windlass.cli.output.text import one_line, plural
 from windlass.cli.output.times import format_duration, local_clock_time, local_time
@@ -51,7 +51,8 @@ OTHER_RANK = 2
 def print_jobs(jobs: Sequence[JobView]) -> None:
     """Print one line per job."""
     columns = ("job", "workflow", "status", "created", "duration")
-    print_rows(jobs, _job_row, columns=columns, wrapped={"workflow"}, empty="no jobs found")
+    wrapped = {"workflow", "status"}
+    print_rows(jobs, _job_row, columns=columns, wrapped=wrapped, empty="no jobs found")
 
 
 def _job_row(job: JobView) -> Cells:
@@ -69,6 +70,9 @@ def print_job(job: JobView) -> None:
     out = console()
     out.print(_job_heading(job))
     out.print(_job_times(job), style="dim")
+    parents = _parents(job)
+    if parents:
+        out.print(f"{job.origin} of {parents}", style="dim")
     nodes = sorted(job.nodes or [], key=_chronological)
     if len(nodes) > NODES_LISTED_MAX:
         nodes.sort(key=_rank)
@@ -91,6 +95,12 @@ def _job_heading(job: JobView) -> Text:
         f" version {job.version}  job {job.job_id}  ",
         job_status(job.status, job.failures),
     )
+
+
+def _parents(job: JobView) -> str:
+    """Return the run and the job that a job was started for."""
+    found = {"run": job.parent_run_id, "job": job.parent_job_id}
+    return ", ".join(f"{kind} {one}" for kind, one in found.items() if one is not None)
 
 
 def _job_times(job: JobView) -> str:
@@ -158,7 +168,10 @@ def _outcome(iteration: IterationView) -> Text:
         return Text()
     # Outputs may be large, and a character has at most four bytes.
     head = bytes(memoryview(iteration.output)[: 4 * OUTPUT_CHARS_MAX + 4]).decode(errors="replace")
-    return Text(one_line(head, OUTPUT_CHARS_MAX), no_wrap=True, overflow="ellipsis")
+    text = one_line(head, OUTPUT_CHARS_MAX)
+    if exhausted_pages(iteration.meta) is not None:
+        text = f"more pages left: {text}"
+    return Text(text, no_wrap=True, overflow="ellipsis")
 
 
 def print_events(events: Sequence[EventView]) -> None:
@@ -248,7 +261,7 @@ def job_status(status: str, failures: int) -> Text:
     """Return the status of a job, and how many failures it tolerated."""
     text = _status(status)
     if failures and status == "completed":
-        text.append(f", {format_failures(failures)}", STATUS_STYLES["failed"])
+        text.append(f" with {format_failures(failures)}", STATUS_STYLES["failed"])
     return text
 
 

@@ -69,7 +69,7 @@ class LiveDisplay:
         header.append(f"  {progress.finished:,} of {progress.total:,} nodes", "dim")
         header.append(f"  {format_seconds(progress.seconds(now))}", "dim")
         if progress.failures:
-            header.append(f"  {format_failures(progress.failures)}", STATUS_STYLES["failed"])
+            header.append(f"  with {format_failures(progress.failures)}", STATUS_STYLES["failed"])
         return header
 
     def _node_table(self, now: int) -> Table:
@@ -112,7 +112,7 @@ class LiveDisplay:
             Text(node_id, name_style),
             self.progress.handlers[node_id],
             Text(node.status, style),
-            Text("  ".join(_details(node, now))),
+            Text("  ".join(_details(node, now)), no_wrap=True, overflow="ellipsis"),
         )
 
 
@@ -122,7 +122,8 @@ def _new_table() -> Table:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, style="dim")
     table.add_column(no_wrap=True)
-    table.add_column(overflow="ellipsis", no_wrap=True)
+    # The only column that may shrink; its texts are cut instead of wrapped.
+    table.add_column()
     return table
 
 

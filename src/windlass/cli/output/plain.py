@@ -84,6 +84,10 @@ class PlainDisplay:
             self._print_summary(event.at)
             return
         node = self.progress.nodes[node_id]
+        data = decode_data(event)
+        if data.is_call:
+            self._print_for(event.at, node_id, format_reason(data))
+            return
         words = EventType(event.type).words
         self._print_for(event.at, node_id, f"{words}{self._details(node, event)}")
 
@@ -99,7 +103,7 @@ class PlainDisplay:
             self._print_for(event.at, node_id, format_counts(node.loop))
 
     def _is_listed(self, event: Event) -> bool:
-        if event.type not in PROBLEMS:
+        if event.type not in PROBLEMS or decode_data(event).is_call:
             return False
         self.problems_listed += 1
         return self.problems_listed <= PROBLEMS_LISTED_MAX

@@ -97,7 +97,17 @@ class JobProgress:
             self.started_at = event.at
         self.status = JOB_STATUS.get(event.type, self.status)
         self.ended_at = event.at if self.status in FINAL_LABELS else None
-        self.failures = decode_data(event).failures
+        data = decode_data(event)
+        self.failures = data.failures
+        for node_id in data.nodes:
+            if node_id in self.nodes:
+                self._reset(node_id, self.nodes[node_id])
+
+    def _reset(self, node_id: str, node: NodeProgress) -> None:
+        """Return a node to its first status, as a retry of the job does. Its attempts keep counting."""
+        self._set_status(node_id, node, "pending")
+        node.message = ""
+        node.started_at = node.ended_at = None
 
     def _apply_to_node(self, event: Event, node_id: str, node: NodeProgress) -> None:
         status = NODE_STATUS[event.type]
@@ -107,6 +117,9 @@ class JobProgress:
         if status == "running" and node.started_at is None:
             node.started_at = event.at
         node.ended_at = event.at if status in FINAL_LABELS else None
+        self._set_status(node_id, node, status)
+
+    def _set_status(self, node_id: str, node: NodeProgress, status: str) -> None:
         self.counts[node.status] -= 1
         self.counts[status] += 1
         node.status = status

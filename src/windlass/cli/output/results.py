@@ -9,6 +9,7 @@ from msgspec import Struct
 from windlass import wire
 from windlass.cli.exit_codes import COMPLETED, FAILED
 from windlass.cli.output.event_data import format_failures, format_raw_error, is_null
+from windlass.cli.output.text import plural
 from windlass.cli.output.times import duration_seconds
 
 # What a terminal displays of a result; the database has all of it.
@@ -45,12 +46,12 @@ def format_warnings(job: wire.JobView) -> list[str]:
         lines.append(
             f"completed with {format_failures(job.failures)}; run them again: windlass jobs retry {job.job_id}"
         )
-    for node in job.nodes or []:
-        pages = exhausted_pages(node.meta)
-        if pages is not None:
-            lines.append(
-                f"node {node.node_id}: more pages than max_attempts: {pages}; raise retry.on_success.max_attempts"
-            )
+    # The error of a node that failed for it says so.
+    completed = [node for node in job.nodes or [] if node.status == "completed"]
+    for node in completed:
+        left = _format_exhausted(node.meta)
+        if left:
+            lines.append(f"node {node.node_id}: {left}; raise retry.on_success.max_attempts")
     return lines
 
 
@@ -61,17 +62,34 @@ class _RetryMeta(Struct):
 
 class _NodeMeta(Struct):
     retry: _RetryMeta | None = None
+    # Of a loop: its iterations that completed although pages were left.
+    exhausted: int = 0
+
+
+def _format_exhausted(meta: msgspec.Raw) -> str:
+    """Return how many pages a node read, or how many iterations of its loop, although more were left."""
+    iterations = _decoded_meta(meta).exhausted
+    if iterations:
+        return f"more pages than max_attempts in {plural(iterations, 'iteration')}"
+    pages = exhausted_pages(meta)
+    if pages is None:
+        return ""
+    return f"more pages than max_attempts: {pages}"
 
 
 def exhausted_pages(meta: msgspec.Raw) -> int | None:
-    """Return the number of pages that a node read, if there were more; None otherwise."""
+    """Return the number of pages that a node or an iteration read, if there were more; None otherwise."""
+    retry = _decoded_meta(meta).retry
+    if retry is None or not retry.is_exhausted:
+        return None
+    return retry.pages
+
+
+def _decoded_meta(meta: msgspec.Raw) -> _NodeMeta:
     try:
-        decoded = msgspec.json.decode(meta, type=_NodeMeta | None)
+        return msgspec.json.decode(meta, type=_NodeMeta | None) or _NodeMeta()
     except msgspec.ValidationError:
-        return None
-    if decoded is None or decoded.retry is None or not decoded.retry.is_exhausted:
-        return None
-    return decoded.retry.pages
+        return _NodeMeta()
 
 
 def result_document(job: wire.JobView) -> dict[str, object]:
@@ -112,6 +130,6 @@ def _node_document(node: wire.NodeView) -> dict[str, object]:
         last = duration_seconds(node.attempt_started_at, node.completed_at)
         document["last_attempt_seconds"] = last
     pages = exhausted_pages(node.meta)
-    if pages is not None:
+    if pages is not None or _decoded_meta(node.meta).exhausted:
         document["is_exhausted"] = True
     return document

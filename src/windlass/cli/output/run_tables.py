@@ -11,9 +11,18 @@ from windlass.cli.output.console import Cells, console, new_table, print_rows
 from windlass.cli.output.styles import RUN_STYLES
 from windlass.cli.output.text import one_line
 from windlass.cli.output.times import format_seconds, local_clock_time, local_time
-from windlass.wire import DeliveryView, NextSlotsView, RunEventView, RunView, ScheduleView
+from windlass.core.events import EventType
+from windlass.wire import (
+    DeliveryView,
+    NextSlotsView,
+    RunActionView,
+    RunEventView,
+    RunView,
+    ScheduleView,
+)
 
 ERROR_CHARS_MAX = 120
+RUN_STATE_CHANGED: str = EventType.RUN_STATE_CHANGED
 
 
 def print_schedules(schedules: Sequence[ScheduleView]) -> None:
@@ -87,7 +96,7 @@ def print_run(run: RunView) -> None:
     if run.job_id is not None:
         out.print(f"job {run.job_id}, attempt {run.attempt + 1}")
     if run.reason:
-        out.print(Text(one_line(run.reason, len(run.reason))))
+        out.print(Text(f"reason: {one_line(run.reason, len(run.reason))}"))
     transitions = new_table("time", "state")
     for transition in run.transitions:
         transitions.add_row(local_clock_time(transition.at), transition.state)
@@ -110,12 +119,20 @@ def _violations(run: RunView) -> Table:
 
 
 def _actions(run: RunView) -> Table:
-    table = new_table("time", "action", "started job", "error", wrapped={"error"})
+    table = new_table("time", "on", "action", "result", wrapped={"result"})
     for one in run.actions:
-        name = f"{one.on}: {one.action}"
-        error = Text(one_line(one.error or "", ERROR_CHARS_MAX))
-        table.add_row(local_clock_time(one.at), name, one.job_id or "", error)
+        result = Text(_action_result(one))
+        table.add_row(local_clock_time(one.at), one.on.removeprefix("on_"), one.action, result)
     return table
+
+
+def _action_result(action: RunActionView) -> str:
+    """Return the job of an action, and why it failed."""
+    job = "" if action.job_id is None else f"job {action.job_id}"
+    if action.error is None:
+        return job
+    error = one_line(action.error, ERROR_CHARS_MAX)
+    return f"{error} ({job})" if job else error
 
 
 def print_run_events(events: Sequence[RunEventView]) -> None:
@@ -127,7 +144,7 @@ def print_run_events(events: Sequence[RunEventView]) -> None:
 
 
 def _run_event_row(event: RunEventView) -> Cells:
-    details = ", ".join(f"{name}: {_format_detail(value)}" for name, value in event.data.items())
+    details = _describe(event)
     return (
         str(event.seq),
         local_time(event.timestamp),
@@ -136,16 +153,38 @@ def _run_event_row(event: RunEventView) -> Cells:
     )
 
 
+def _describe(event: RunEventView) -> str:
+    """Return the data of an event; a change of state as its states and the reason."""
+    data = dict(event.data)
+    parts: list[str] = []
+    if event.event_type == RUN_STATE_CHANGED:
+        parts.append(f"{data.pop('previous_state')} → {data.pop('state')}")
+        if data["attempt"] == 0:
+            del data["attempt"]
+        else:
+            # As `runs show` counts them.
+            data["attempt"] += 1
+    parts += [
+        f"{name}: {_format_detail(value)}"
+        for name, value in data.items()
+        if value not in (None, "")
+    ]
+    return ", ".join(parts)
+
+
 def _format_detail(value: object) -> str:
     if isinstance(value, list):
         return " ".join(str(one)[:19] for one in cast("list[object]", value))
-    return "" if value is None else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
 
 
 def _metrics(run: RunView) -> Table:
     table = new_table("metric", "value", wrapped={"value"})
     for name, value in run.metrics.items():
-        if value and not isinstance(value, dict):
+        # The error is the reason above the table.
+        if value and name != "error" and not isinstance(value, dict):
             table.add_row(name, Text(_format_metric(value)))
     return table
 
@@ -161,25 +200,29 @@ def _format_metric(value: object) -> str:
 
 def print_deliveries(deliveries: Sequence[DeliveryView]) -> None:
     """Print one line per attempt to deliver a webhook."""
-    columns = ("delivery", "outcome", "status", "sent", "duration", "url", "error")
+    columns = ("delivery", "outcome", "sent", "duration", "url and error")
     print_rows(
         deliveries,
         _delivery_row,
         columns=columns,
-        wrapped={"url", "error"},
+        wrapped={"delivery", "url and error"},
         empty="no deliveries found",
     )
 
 
 def _delivery_row(delivery: DeliveryView) -> Cells:
+    outcome = delivery.outcome
+    if delivery.status is not None:
+        outcome += f" {delivery.status}"
+    details = delivery.url
+    if delivery.error:
+        details += f"\n{one_line(delivery.error, ERROR_CHARS_MAX)}"
     return (
         delivery.delivery_id,
-        Text(delivery.outcome, RUN_STYLES.get(delivery.outcome, "")),
-        str(delivery.status or ""),
+        Text(outcome, RUN_STYLES.get(delivery.outcome, "")),
         local_time(delivery.sent_at),
         format_seconds(delivery.duration_seconds),
-        delivery.url,
-        Text(one_line(delivery.error or "", ERROR_CHARS_MAX)),
+        Text(details),
     )
 
 

@@ -267,7 +267,9 @@ def _retry_later(turn: RunTurn, run: Run, action: Action) -> None:
 
 
 def _give_up(turn: RunTurn, run: Run, reason: str) -> None:
-    """Fail a run whose action did not lead to its start."""
+    """Fail a run whose action did not lead to its start, with what it lacked."""
+    if run.detail.violations:
+        reason = f"{reason}: {run.detail.violations[-1].message}"
     actions.finish(turn, run, ActionEvent.CONSTRAINT_VIOLATION, reason)
     fail(turn, run, reason)
 

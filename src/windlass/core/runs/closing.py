@@ -15,7 +15,7 @@ from windlass.core.runs.constraints import (
 )
 from windlass.core.runs.messages import RunWait
 from windlass.core.runs.metrics import metrics_of
-from windlass.core.runs.registry import R, Run
+from windlass.core.runs.registry import R, Run, bounds
 from windlass.core.runs.rules import POST_RUN_HOOK, Action, ActionEvent, RunRetry, RunRules
 from windlass.core.runs.states import RunState
 from windlass.core.runs.turn import RunTurn
@@ -34,6 +34,8 @@ def conclude(turn: RunTurn, run: Run) -> None:
             run.attempt += 1
             turn.move(run, R.RETRYING, detail.reason)
             turn.set_timer_after(run, delay_seconds(rules.retry, run.attempt), RunWait.RETRY)
+            # Those that were reached while it terminated.
+            turn.run_changes.timers += bounds(run, rules)
         else:
             detail.outcome = R.FAILED.value
             _make_last_calls(turn, run, ActionEvent.FAILURE)

@@ -24,8 +24,8 @@ from windlass.core.runs.rows import RunMetrics
 from windlass.core.runs.rules import ActionEvent
 from windlass.core.runs.turn import RunTurn
 
-# While its job is under way, or waits for a worker.
-EXECUTING = frozenset({R.CONTAINER_CREATING, R.RUNNING})
+# While its job is under way, waits for a worker, or is about to be retried.
+BOUNDED = frozenset({R.CONTAINER_CREATING, R.RUNNING, R.RETRYING})
 
 
 def launch(turn: RunTurn, run: Run) -> None:
@@ -165,8 +165,8 @@ def exceed_limit(turn: RunTurn, run: Run) -> None:
     text = f"the run took longer than the allowed {limit:g} s"
     run.detail.constraints_checked += 1
     turn.violate(run, MAX_ALLOWED_RUN_TIME, text)
-    if run.state is R.CONTAINER_CREATING:
-        fail(turn, run, text)
+    if run.state is not R.RUNNING:
+        fail(turn, run, text, is_job_over=run.state is R.RETRYING)
         return
     turn.move(run, R.TERMINATING, text)
     turn.registry.forget_job(run.job_id)
@@ -177,8 +177,8 @@ def exceed_limit(turn: RunTurn, run: Run) -> None:
 
 def _has_reached(turn: RunTurn, run: Run, kind: RunWait) -> bool:
     """Whether a bound is reached. Its timer is set again if it fired too early, or for an earlier attempt."""
-    if run.detail.is_closing or run.state not in EXECUTING:
-        # The launch of another attempt sets the timers again.
+    if run.detail.is_closing or run.state not in BOUNDED:
+        # Another attempt sets the timers again.
         return False
     due_at = bound_at(run, turn.registry.rules_of(run), kind)
     if due_at is None:

@@ -159,6 +159,11 @@ class RunRow(Struct, frozen=True):
     # Whether it succeeded, if it has ended and counts as the previous run of the next one.
     succeeded: bool | None = None
 
+    @property
+    def had_job(self) -> bool:
+        """Whether any of its attempts had a job; one that was skipped or failed before its job had none."""
+        return self.job_id is not None or bool(self.detail.earlier_jobs)
+
 
 class ScheduleRow(Struct, frozen=True):
     """A workflow's schedule: what is stored besides the definition, which says when it is due."""

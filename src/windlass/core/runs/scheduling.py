@@ -44,7 +44,7 @@ class Span(Struct, frozen=True):
 class LeftOut(StrEnum):
     """Why a backfill starts no run of a slot."""
 
-    # The slot has a run that ended, and was neither skipped nor cancelled.
+    # The slot has a run that ended with a job, and was not cancelled.
     HAS_RUN = "has_run"
     IN_PROGRESS = "in_progress"
     # The schedule itself runs it.
@@ -79,7 +79,7 @@ def left_out(row: RunRow | None, slot_at: int, schedule: ScheduleRow) -> LeftOut
         return LeftOut.SCHEDULED
     if row.completed_at is None:
         return LeftOut.IN_PROGRESS
-    if row.detail.is_skipped or row.state is R.CANCELLED:
+    if not row.had_job or row.state is R.CANCELLED:
         return None
     return LeftOut.HAS_RUN
 
@@ -355,7 +355,7 @@ def backfill(
     request_id: str,
     newest: Mapping[int, RunRow],
 ) -> None:
-    """Run the slots of a span that have no run, or whose run was skipped or cancelled, oldest first."""
+    """Run the slots of a span that have no run, or whose run was cancelled or ended without a job, oldest first."""
     schedule, row = rules.schedule, workflow.schedule
     if schedule is None or row is None:
         return

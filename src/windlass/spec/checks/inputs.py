@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from windlass.core.errors import InputInvalid, Problem
+from windlass.core.json_length import is_longer_than
 from windlass.spec.checks.schemas import MESSAGE_MAX, make_validator
 from windlass.spec.reading.findings import format_path
 from windlass.spec.reading.trees import depth_over, integer_over, is_array, is_object
@@ -113,11 +114,16 @@ def _fill_object(properties: object, value: dict[str, object]) -> dict[str, obje
 
 
 def _encode(value: object) -> Raw:
+    if is_longer_than(value, INPUT_BYTES_MAX):
+        raise _too_large(f"more than {INPUT_BYTES_MAX} bytes")
     try:
         encoded = msgspec.json.encode(value)
     except (UnicodeEncodeError, TypeError, ValueError, msgspec.MsgspecError) as error:
         raise _invalid(f"the input is not JSON: {error}", "use plain JSON values") from None
     if len(encoded) > INPUT_BYTES_MAX:
-        message = f"input too large: {len(encoded)} bytes, limit {INPUT_BYTES_MAX}"
-        raise _invalid(message, "pass a reference to large data")
+        raise _too_large(f"{len(encoded)} bytes, limit {INPUT_BYTES_MAX}")
     return Raw(encoded)
+
+
+def _too_large(size: str) -> InputInvalid:
+    return _invalid(f"input too large: {size}", "pass a reference to large data")

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from windlass.core.json_length import is_longer_than
 from windlass.spec.reading.findings import (
     Findings,
     FindPositions,
@@ -20,6 +21,7 @@ from windlass.spec.reading.yaml_positions import find_in_yaml
 from windlass.spec.reading.yaml_reader import read_yaml
 
 DOCUMENT_BYTES_MAX = 32 << 20
+TOO_LARGE_HINT = "split the workflow"
 
 Format = Literal["yaml", "json"]
 
@@ -43,7 +45,7 @@ def read_document(
         return read_value(text, findings)
     if len(text) > DOCUMENT_BYTES_MAX:
         message = f"document too large: {len(text)} bytes, limit {DOCUMENT_BYTES_MAX}"
-        findings.add((), message, "split the workflow", position=Position(1, 1))
+        findings.add((), message, TOO_LARGE_HINT, position=Position(1, 1))
         return Document()
     try:
         decoded = _decode(text, findings)
@@ -87,6 +89,11 @@ def _read_flow_yaml(text: str, findings: Findings) -> Document:
 
 def read_value(value: dict[str, object], findings: Findings) -> Document:
     """Accept a tree that is already decoded, if it is valid JSON within the limits. It has no positions."""
+    if is_longer_than(value, DOCUMENT_BYTES_MAX):
+        findings.add(
+            (), f"document too large: more than {DOCUMENT_BYTES_MAX} bytes", TOO_LARGE_HINT
+        )
+        return Document()
     try:
         # The encoding is also a copy, so later changes by the caller have no effect.
         encoded = msgspec.json.encode(value)
@@ -98,7 +105,7 @@ def read_value(value: dict[str, object], findings: Findings) -> Document:
         return Document()
     if len(encoded) > DOCUMENT_BYTES_MAX:
         message = f"document too large: {len(encoded)} bytes, limit {DOCUMENT_BYTES_MAX}"
-        findings.add((), message, "split the workflow")
+        findings.add((), message, TOO_LARGE_HINT)
     return Document(tree)
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from windlass.core.durations import DAY_SECONDS
 from windlass.core.fields import ID_RULE
+from windlass.core.jobs import JOB_DEPTH_MAX
 from windlass.core.runs.rules import (
     NO_CONSTRAINTS,
     Action,
@@ -248,7 +249,9 @@ def check_runs(findings: Findings, workflow: Mapping[str, Any]) -> None:
         if action.kind is ActionKind.TRIGGER_JOB and action.workflow_id == workflow.get(
             "workflow_id"
         ):
-            message = f"endless loop: {event} starts this workflow again"
+            message = f"{event} starts this workflow again"
             findings.warn(
-                ("actions", event, "parameters", "workflow_id"), message, "name another workflow"
+                ("actions", event, "parameters", "workflow_id"),
+                message,
+                f"at most {JOB_DEPTH_MAX} jobs start one by another; name another workflow",
             )

@@ -9,6 +9,7 @@ import { ScrollBox } from "../../components/scroll_box";
 import { Status } from "../../components/status";
 import { Duration, Timestamp } from "../../components/time";
 import { pluralize } from "../../lib/format";
+import { Failures } from "../failures";
 import { GraphView } from "../graph/graph_view";
 import { JobLink } from "../links";
 import { type ComparedJob, type Comparison, compareJobs, type Difference } from "../model/compare";
@@ -75,6 +76,7 @@ function Summary({ left, right }: { left: Job; right: Job }) {
             {row("Status", (job) => (
               <span className="flex">
                 <Status status={job.status} />
+                <Failures status={job.status} failures={job.failures} />
               </span>
             ))}
             {row("Workflow", (job) => `${job.workflow_id}@${job.version}`)}

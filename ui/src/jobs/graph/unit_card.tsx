@@ -81,7 +81,6 @@ export const NodeCard = memo(function NodeCard(props: CardProps) {
           {!isMarker && !isZoomedOut && <DetailLine {...props} />}
           {loop && <Counts counts={loopCounts(loop)} isZoomedOut={isZoomedOut} />}
         </span>
-        {state && state.exhaustedPages !== null && <PagesBadge />}
         {state && state.attempt > 1 && <AttemptBadge attempt={state.attempt} />}
       </button>
       {label !== undefined && (
@@ -89,6 +88,7 @@ export const NodeCard = memo(function NodeCard(props: CardProps) {
           {label}
         </span>
       )}
+      {state && hasMorePages(state) && <PagesBadge />}
     </Positioned>
   );
 });
@@ -131,11 +131,15 @@ function timeText(state: NodeState, now: number | null): string | null {
   return formatDuration(Math.max(0, end - toMilliseconds(state.startedAt)) / 1000);
 }
 
-/** Marks a node that had more pages than it may read. */
+function hasMorePages({ exhaustedPages, exhaustedIterations }: NodeState): boolean {
+  return exhaustedPages !== null || exhaustedIterations > 0;
+}
+
+/** Marks a node that had more pages than it may read, at the edge of its card: there is no room inside. */
 function PagesBadge() {
   return (
-    <span className="shrink-0 rounded-full border border-failed/40 bg-surface px-1.5 text-[11px] font-semibold leading-[18px] text-failed">
-      more pages
+    <span className="pointer-events-none absolute -bottom-2.5 right-2 rounded bg-failed px-1.5 text-[11px] font-semibold leading-4 text-surface">
+      more pages left
     </span>
   );
 }
@@ -250,6 +254,9 @@ function describeNode({ node, state, loop, label, now }: CardProps): string {
     }
     if (time && state.endedAt !== null) {
       parts.push(time);
+    }
+    if (hasMorePages(state)) {
+      parts.push("more pages left");
     }
   }
   if (loop) {

@@ -31,7 +31,24 @@ test("the search ignores case and covers the data and the name of the event", ()
 
 test("the summary of a retry has the error, the delay and the attempt", () => {
   const data = { attempt_number: 2, delay_seconds: 0.654, error: { message: "the server is busy" } };
-  expect(eventSummary(event({ data }))).toBe("the server is busy · retry in 0.65 s · attempt 2");
+  expect(eventSummary(event({ data }))).toBe("the server is busy · retry in 654 ms · attempt 2");
+});
+
+test("a further call after a success is not a retry", () => {
+  expect(eventSummary(event({ data: { calls: 2, delay_seconds: 0 } }))).toBe("call 2 succeeded, calling again");
+  expect(eventSummary(event({ data: { calls: 2, delay_seconds: 5 } }))).toBe(
+    "call 2 succeeded, calling again in 5.00 s",
+  );
+});
+
+test("the end of a loop has its failures and the pages that were left", () => {
+  const data = { total_iterations: 3, successful: 2, failed: 1, skipped: 0, exhausted: 2 };
+  expect(eventSummary(event({ data }))).toBe("3 iterations · 1 failed · 2 with more pages left");
+});
+
+test("the end of the calls has their number", () => {
+  const data = { total_attempts: 1, is_exhausted: true };
+  expect(eventSummary(event({ data }))).toBe("1 call · more pages left");
 });
 
 test("an unknown event type is shown as it is", () => {

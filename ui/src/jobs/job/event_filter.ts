@@ -1,9 +1,10 @@
 // Filters and summarizes the events of a job.
 
 import { EVENTS, type EventType } from "../../api/event_types";
-import type { Event } from "../../api/types";
+import type { Event, EventData } from "../../api/types";
 import { TEXT_CLASSES, type Tone, toneOf } from "../../components/status";
-import { pluralize } from "../../lib/format";
+import { formatDuration, pluralize } from "../../lib/format";
+import { isFurtherCall } from "../model/fold";
 
 export interface EventFilter {
   type: EventType | "";
@@ -37,8 +38,10 @@ export function eventSummary({ data }: Event): string {
   const parts = [
     data.error?.message,
     data.reason,
-    data.delay_seconds !== undefined && `retry in ${data.delay_seconds.toFixed(2)} s`,
-    data.total_iterations !== undefined && `${data.total_iterations} iterations`,
+    nextAttempt(data),
+    data.total_iterations !== undefined && pluralize(data.total_iterations, "iteration"),
+    ...LOOP_COUNTS.map(([name, words]) => Number(data[name] ?? 0) > 0 && `${data[name]} ${words}`),
+    typeof data["total_attempts"] === "number" && pluralize(data["total_attempts"], "call"),
     typeof data["failures"] === "number" && pluralize(data["failures"], "failure"),
     data["is_exhausted"] === true && "more pages left",
     data.worker_id && `on ${data.worker_id}`,
@@ -46,6 +49,25 @@ export function eventSummary({ data }: Event): string {
     data.queue !== undefined && data.queue !== "default" && `queue ${data.queue}`,
   ];
   return parts.filter(Boolean).join(" · ");
+}
+
+/** Counts at the end of a loop that are shown if they are not 0. */
+const LOOP_COUNTS = [
+  ["failed", "failed"],
+  ["skipped", "skipped"],
+  ["exhausted", "with more pages left"],
+] as const;
+
+function nextAttempt(data: EventData): string | false {
+  if (data.delay_seconds === undefined) {
+    return false;
+  }
+  const delay = formatDuration(data.delay_seconds);
+  if (!isFurtherCall(data)) {
+    return `retry in ${delay}`;
+  }
+  const again = `call ${data["calls"]} succeeded, calling again`;
+  return data.delay_seconds > 0 ? `${again} in ${delay}` : again;
 }
 
 /** The colors of types that differ from the color of the status, or that have no status. */

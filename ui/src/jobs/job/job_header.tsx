@@ -39,7 +39,7 @@ export function JobHeader({ job, latest, definition, isConnectionLost, onResumed
         <div className="min-w-0">
           <h1 className="flex flex-wrap items-center gap-x-3 text-xl font-semibold tracking-tight">
             <WorkflowLink workflowId={job.workflow_id} version={job.version} />
-            <span className="text-sm" aria-live="polite">
+            <span className="inline-flex flex-wrap items-center text-sm" aria-live="polite">
               <Status status={status} />
               <Failures status={status} failures={failures} />
             </span>

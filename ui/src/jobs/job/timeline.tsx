@@ -9,6 +9,7 @@ import { formatDuration } from "../../lib/format";
 import { useWidth } from "../../lib/use_width";
 import { isFinal } from "../job_status";
 import { type Bar, buildGantt, type Gantt, type GanttRow } from "../model/gantt";
+import { outcomeStatus, outcomeText } from "../outcomes";
 import type { JobViewProps } from "./job_view_props";
 import { type Tick, ticks } from "./timeline_ticks";
 
@@ -219,10 +220,10 @@ function BarShape({ bar, left, scale }: { bar: Bar; left: number; scale: number 
     const tone = bar.kind === "queued" ? "text-ready" : "text-waiting";
     return <span className={`${HATCHED} absolute top-2 h-3 rounded-xs ${tone}`} style={style} />;
   }
-  const failed = bar.outcome === "failed" || bar.outcome === "retrying";
+  const status = outcomeStatus(bar.outcome) ?? "running";
   return (
     <span
-      className={`absolute top-1.5 flex h-4 items-center overflow-hidden rounded-xs ${FILL_CLASSES[toneOf(failed ? "failed" : (bar.outcome ?? "running"))]}`}
+      className={`absolute top-1.5 flex h-4 items-center overflow-hidden rounded-xs ${FILL_CLASSES[toneOf(status)]}`}
       style={style}
     >
       {bar.attempt > 1 && width > 22 && <span className="px-1 text-[0.625rem] text-surface">×{bar.attempt}</span>}
@@ -239,8 +240,8 @@ function describeRow(row: GanttRow, from: number): string {
     const length = formatDuration((bar.to - bar.from) / 1000);
     const start = formatDuration((bar.from - from) / 1000);
     return bar.kind === "running"
-      ? `attempt ${bar.attempt} after ${start}, ${bar.outcome ?? "running"}, ${length}`
-      : `${bar.kind === "queued" ? "queued" : "waiting for retry"} ${length}`;
+      ? `attempt ${bar.attempt} after ${start}, ${outcomeText(bar.outcome).toLowerCase()}, ${length}`
+      : `${bar.kind === "queued" ? "queued" : "waiting"} ${length}`;
   });
   return `${row.id}: ${row.status}; ${parts.join("; ")}`;
 }

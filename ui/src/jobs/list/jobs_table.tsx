@@ -89,6 +89,7 @@ function Row({ job, selection, longest, now }: { job: Job; selection: Selection;
         <WorkflowLink workflowId={job.workflow_id} version={job.version} />
         <span className="block sm:hidden">
           <JobLink jobId={job.job_id} />
+          <Failures status={job.status} failures={job.failures} />
         </span>
       </td>
       <td className="hidden px-2 sm:table-cell">

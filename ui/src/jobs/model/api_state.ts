@@ -27,19 +27,22 @@ export function stateFromApi(graph: Graph, job: Job, nodes: readonly Node[]): Jo
         error: node.error,
         loop: node.loop,
         exhaustedPages: exhaustedPages(node.meta),
+        exhaustedIterations: exhaustedIterations(node.meta),
       };
     }),
   };
 }
 
-/** The number of pages that a node read, by its metadata, if there were more than allowed. */
-function exhaustedPages(meta: Json): number | null {
-  if (meta === null || typeof meta !== "object" || Array.isArray(meta)) {
-    return null;
-  }
-  const retry = meta["retry"];
-  if (retry === null || typeof retry !== "object" || Array.isArray(retry) || !retry["is_exhausted"]) {
-    return null;
-  }
-  return Number(retry["pages"] ?? 0);
+/** The number of pages that a node or an iteration read, by its metadata, if there were more than allowed. */
+export function exhaustedPages(meta: Json): number | null {
+  const retry = objectOf(objectOf(meta)["retry"]);
+  return retry["is_exhausted"] ? Number(retry["pages"] ?? 0) : null;
+}
+
+function exhaustedIterations(meta: Json): number {
+  return Number(objectOf(meta)["exhausted"] ?? 0);
+}
+
+function objectOf(value: Json | undefined): { [key: string]: Json } {
+  return value === null || typeof value !== "object" || Array.isArray(value) ? {} : value;
 }

@@ -128,6 +128,29 @@ describe("fold", () => {
     expect(state.failures).toBe(0);
   });
 
+  it("marks attempts that brought a page as successful", () => {
+    const series = recording("series");
+    const retrying = series.events.find((event) => event.event_type === "node_retrying") as Event;
+    const called = nodeOf(folded(series, retrying.seq), retrying.node_id as string);
+
+    expect(called.attempts.map((attempt) => attempt.outcome)).toEqual(["called"]);
+  });
+
+  it("counts the iterations with pages left until the loop is retried", () => {
+    const tolerant = recording("tolerant");
+    const state = folded(tolerant);
+    const ended = tolerant.events.find((event) => event.event_type === "iterator_completed") as Event;
+    const seq = state.seq;
+    fold(state, { ...ended, seq: seq + 1, data: { ...ended.data, exhausted: 2 } });
+    const loop = () => nodeOf(state, ended.node_id as string);
+    expect(loop().exhaustedIterations).toBe(2);
+
+    const data = { nodes: [ended.node_id as string] };
+    fold(state, { ...ended, seq: seq + 2, event_type: "job_retried", node_id: null, data });
+
+    expect(loop().exhaustedIterations).toBe(0);
+  });
+
   it("completes START with the first step and END when it is ready", () => {
     const diamond = recording("diamond");
     const ready = diamond.events.find((event) => event.node_id === "end") as Event;

@@ -124,6 +124,7 @@ function resetNode(state: JobState, number: number, isRestart: boolean): void {
     reason: null,
     waitUntil: null,
     exhaustedPages: null,
+    exhaustedIterations: 0,
     loop: keepsLoop ? { ...(node.loop as LoopCounts), failed: 0, cancelled: 0, running: 0, waiting: 0 } : null,
   };
 }
@@ -155,7 +156,7 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
         attempt,
         error,
         waitUntil: addSeconds(at, data.delay_seconds ?? 0),
-        attempts: withLastEnded(node, at, "retrying", error),
+        attempts: withLastEnded(node, at, isFurtherCall(data) ? "called" : "retrying", error),
       };
     case "retry_sequence_completed":
       return {
@@ -187,6 +188,11 @@ function changeOf(state: JobState, number: number, node: NodeState, event: Event
     default:
       return ignoreForNode(event.event_type);
   }
+}
+
+/** Whether an attempt succeeded and the handler is called again, for the next page or to poll. */
+export function isFurtherCall(data: EventData): boolean {
+  return data["calls"] !== undefined && !data.error;
 }
 
 function ended(status: "completed" | "failed" | "skipped" | "cancelled", attempt: number, at: string): Change {
@@ -247,6 +253,7 @@ function loopStarted(node: NodeState, data: EventData): Change {
 function loopCompleted(data: EventData): Change {
   const total = data.total_iterations ?? 0;
   return {
+    exhaustedIterations: Number(data.exhausted ?? 0),
     loop: {
       total,
       begun: total,

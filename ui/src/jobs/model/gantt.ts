@@ -67,7 +67,7 @@ function buildRow(id: string, number: number, node: NodeState, now: number): Gan
   node.attempts.forEach((attempt, index) => {
     addBars(attempt, now, bars);
     const next = node.attempts[index + 1];
-    const isWaiting = next ? attempt.outcome === "retrying" : node.status === "waiting";
+    const isWaiting = next ? attempt.outcome === "retrying" || attempt.outcome === "called" : node.status === "waiting";
     if (attempt.endedAt !== null && isWaiting) {
       const to = next?.dispatchedAt ? toMilliseconds(next.dispatchedAt) : now;
       const from = toMilliseconds(attempt.endedAt);

@@ -4,14 +4,14 @@ import type { Job, JobStatus, Loop, NodeError, NodeStatus } from "../../api/type
 import type { Graph } from "./graph";
 
 export type LoopCounts = Required<Loop>;
-export type Outcome = "completed" | "failed" | "retrying" | "cancelled";
+export type Outcome = "completed" | "failed" | "retrying" | "called" | "cancelled";
 
 export interface Attempt {
   number: number;
   dispatchedAt: string | null;
   startedAt: string | null;
   endedAt: string | null;
-  /** Null while the attempt is active; `retrying` if it failed and another attempt follows. */
+  /** Null while the attempt is active; `retrying` if it failed and another attempt follows, `called` if it succeeded. */
   outcome: Outcome | null;
   error: NodeError | null;
   worker: string | null;
@@ -34,6 +34,8 @@ export interface NodeState {
   readonly loop: LoopCounts | null;
   /** The number of pages that were read, if there were more than allowed. */
   readonly exhaustedPages: number | null;
+  /** Of a loop: the number of iterations that completed although more pages were left. */
+  readonly exhaustedIterations: number;
   readonly attempts: readonly Attempt[];
 }
 
@@ -69,6 +71,7 @@ export const PENDING_NODE: NodeState = {
   waitUntil: null,
   loop: null,
   exhaustedPages: null,
+  exhaustedIterations: 0,
   attempts: [],
 };
 

@@ -5,6 +5,7 @@ import { StatusIcon, statusText } from "../../components/status";
 import { Duration, Timestamp, useNow } from "../../components/time";
 import { formatDuration } from "../../lib/format";
 import type { Attempt } from "../model/state";
+import { outcomeStatus, outcomeText } from "../outcomes";
 import { Section } from "./section";
 
 const ATTEMPTS_MAX = 100;
@@ -38,7 +39,7 @@ export function AttemptsTable({ attempts, until }: { attempts: readonly Attempt[
 
 function Row({ attempt, until }: { attempt: Attempt; until: string | null }) {
   const { outcome, error, startedAt, endedAt, dispatchedAt } = attempt;
-  const status = outcome === "retrying" ? "failed" : (outcome ?? (startedAt === null ? "dispatched" : "running"));
+  const status = outcomeStatus(outcome) ?? (startedAt === null ? "dispatched" : "running");
   return (
     <>
       <tr className="border-t border-line/60">
@@ -46,7 +47,7 @@ function Row({ attempt, until }: { attempt: Attempt; until: string | null }) {
         <td className="px-2">
           <span className="flex items-center gap-1">
             <StatusIcon status={status} size={13} />
-            {outcome === "retrying" ? "Failed, retried" : statusText(status)}
+            {outcome === null ? statusText(status) : outcomeText(outcome)}
           </span>
         </td>
         <td className="px-2">

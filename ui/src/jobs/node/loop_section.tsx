@@ -10,6 +10,7 @@ import { QueryResult } from "../../components/query_result";
 import { FILL_CLASSES, StatusIcon, statusText } from "../../components/status";
 import { Duration } from "../../components/time";
 import { formatCount, pluralize } from "../../lib/format";
+import { exhaustedPages } from "../model/api_state";
 import type { LoopCounts, NodeState } from "../model/state";
 import { NodeErrorBox } from "./node_error_box";
 import { ValueView } from "./node_values";
@@ -144,7 +145,9 @@ function IterationRow({ iteration }: { iteration: Iteration }) {
           <span className="w-12 text-right font-mono tabular-nums">{formatCount(iteration.index)}</span>
           <span>{statusText(iteration.status)}</span>
           {iteration.attempt > 1 && <span className="text-muted">×{iteration.attempt}</span>}
-          <span className="min-w-0 flex-1 truncate text-failed">{iteration.error?.message}</span>
+          <span className="min-w-0 flex-1 truncate text-failed">
+            {iteration.error?.message ?? (exhaustedPages(iteration.meta) !== null && "more pages left")}
+          </span>
           <span className="text-muted">
             <Duration start={iteration.started_at ?? null} end={iteration.completed_at ?? null} />
           </span>

@@ -104,8 +104,10 @@ function NodeDetails({ nodeState, until }: { nodeState: NodeState; until: string
   return (
     <dl className="grid grid-cols-[auto_1fr] gap-x-4 gap-y-1">
       <Detail name="Status">
-        <Status status={nodeState.status} />
-        {nodeState.reason && <span className="break-words text-muted"> {nodeState.reason}</span>}
+        <span className="flex flex-wrap items-center gap-x-2">
+          <Status status={nodeState.status} />
+          {nodeState.reason && <span className="min-w-0 break-words text-muted">{nodeState.reason}</span>}
+        </span>
       </Detail>
       {nodeState.waitUntil !== null && nodeState.status === "waiting" && (
         <Detail name="Next attempt">
@@ -121,18 +123,29 @@ function NodeDetails({ nodeState, until }: { nodeState: NodeState; until: string
       {nodeState.startedAt !== null && (nodeState.endedAt !== null || nodeState.status === "running") && (
         <Detail name="Duration">
           <Duration start={nodeState.startedAt} end={nodeState.endedAt ?? until} />
-          {nodeState.attempts.length > 1 && <span className="text-muted"> over all attempts</span>}
+          {nodeState.attempts.at(-1)?.startedAt !== nodeState.startedAt && (
+            <span className="text-muted"> over all attempts</span>
+          )}
         </Detail>
       )}
-      {nodeState.exhaustedPages !== null && (
-        <Detail name="Pages">
-          <span className="text-failed">
-            {pluralize(nodeState.exhaustedPages, "page")} read, more remain. Raise retry.on_success.max_attempts.
-          </span>
-        </Detail>
-      )}
+      <ExhaustedPages nodeState={nodeState} />
     </dl>
   );
+}
+
+/** The pages that were left. The error of a node that failed for them says what to do. */
+function ExhaustedPages({ nodeState: { status, exhaustedPages, exhaustedIterations } }: { nodeState: NodeState }) {
+  const pages = exhaustedPages !== null && `${pluralize(exhaustedPages, "page")} read, more remain.`;
+  const iterations = exhaustedIterations > 0 && `More remain in ${pluralize(exhaustedIterations, "iteration")}.`;
+  const text = pages || iterations;
+  return text ? (
+    <Detail name="Pages">
+      <span className="text-failed">
+        {text}
+        {status !== "failed" && " Raise retry.on_success.max_attempts."}
+      </span>
+    </Detail>
+  ) : null;
 }
 
 /** Retry buttons of a finished job. */
@@ -148,7 +161,9 @@ function RetryButtons({
     onSuccess: onResumed,
   });
   const failedCount = (nodeState.loop?.failed ?? 0) + (nodeState.loop?.cancelled ?? 0);
-  const hasFailedIterations = node.isLoop && failedCount > 0 && nodeState.status !== "completed";
+  // A retry of a failed job keeps the failures that it tolerated.
+  const isRetried = nodeState.status !== "completed" || live.history.latest.status === "completed";
+  const hasFailedIterations = node.isLoop && failedCount > 0 && isRetried;
   if (node.kind !== "task" || !isFinal(live.history.latest.status)) {
     return null;
   }
@@ -156,7 +171,12 @@ function RetryButtons({
     <div className="space-y-2">
       <div className="flex flex-wrap gap-2">
         {hasFailedIterations && (
-          <Button variant="primary" disabled={retry.isPending} onClick={() => retry.mutate(undefined)}>
+          <Button
+            variant="primary"
+            disabled={retry.isPending}
+            title="Run the failed iterations again, and other failures of the job"
+            onClick={() => retry.mutate(undefined)}
+          >
             Retry failed iterations
           </Button>
         )}
