@@ -137,7 +137,7 @@ LOST = {
     "heartbeats": "heartbeats",
     "losses": "losses",
     "workers": "workers",
-    "services": "worker_services",
+    "capabilities": "worker_capabilities",
     "epochs": "epochs",
 }
 
@@ -318,7 +318,7 @@ async def test_idle_server_stores_almost_nothing(broker: RedisBroker, redis_url:
     with redis.Redis.from_url(redis_url) as client:
         sizes = {key: client.memory_usage(key) or 0 for key in client.keys("*")}
     assert sorted(sizes) == [
-        f"{PREFIX}{name}".encode() for name in ("inbox:0", "worker_services", "workers")
+        f"{PREFIX}{name}".encode() for name in ("inbox:0", "worker_capabilities", "workers")
     ]
     assert sum(sizes.values()) < 20_000
 

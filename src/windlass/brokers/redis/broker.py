@@ -56,7 +56,7 @@ class _TaskHeader(Struct, gc=False):
     index: int
 
 
-class _Services(Struct):
+class _Capabilities(Struct):
     """What a worker serves, as the server stores it."""
 
     queues: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class RedisBroker:
         async def undo(answer: Sequence[Any]) -> None:
             await self.return_tasks(worker_id, [claim.task.task_id for claim in _claims(answer)])
 
-        served = _Services(tuple(queues), None if handlers is None else tuple(handlers))
+        served = _Capabilities(tuple(queues), None if handlers is None else tuple(handlers))
         names = [ALL_HANDLERS] if handlers is None else handlers
         arguments: list[Argument] = [
             worker_id,
@@ -309,11 +309,11 @@ def _worker_info(
         HeldTask(int(claimed_at), task_id.decode())
         for task_id, claimed_at in zip(tasks[::2], tasks[1::2], strict=True)
     ]
-    services = msgspec.json.decode(encoded or b"{}", type=_Services)
+    capabilities = msgspec.json.decode(encoded or b"{}", type=_Capabilities)
     return WorkerInfo(
         worker_id=worker_id.decode(),
-        queues=services.queues,
-        handlers=services.handlers,
+        queues=capabilities.queues,
+        handlers=capabilities.handlers,
         held=held,
         seen_at=int(seen_at),
         silent_seconds=silent_microseconds / MICROSECONDS,

@@ -9,7 +9,7 @@ create sequence if not exists broker_numbers;
 do $$
 begin
     if to_regclass('broker_tasks') is not null and not exists (
-        select from pg_attribute where attrelid = to_regclass('broker_tasks') and attname = 'turn' and not attisdropped
+        select from pg_attribute where attrelid = to_regclass('broker_tasks') and attname = 'turn'
     ) then
         drop table broker_tasks, broker_workers;
     end if;
@@ -87,9 +87,9 @@ create unlogged table if not exists broker_cancellations (
 );
 
 -- Queues tasks of a shard in one round trip; returns the queues of those that are new.
--- Workflows with waiting tasks of one queue and priority take turns: the tasks of each have increasing turns, and claims
--- take the lowest ones. A workflow without waiting tasks starts at the turn that comes next. Turns start at the time, so
--- that a task which was held while its queue became empty is not behind newer ones.
+-- Workflows with waiting tasks of one queue and priority take turns: the tasks of each have increasing turns, and
+-- claims take the lowest ones. A workflow without waiting tasks starts at the turn that comes next. Turns start at the
+-- time, so that a task which was held while its queue became empty is not behind newer ones.
 create or replace function broker_publish(
     of_shard integer, under_epoch bigint, ids text[], queues text[], priorities integer[], handlers text[],
     workflow_ids text[], bodies bytea[]

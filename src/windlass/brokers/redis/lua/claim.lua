@@ -6,7 +6,7 @@
 local worker, limit, queue_count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
 local at = now()
 redis.call('ZADD', WORKERS, at, worker)
-redis.call('HSET', WORKER_SERVICES, worker, ARGV[3])
+redis.call('HSET', WORKER_CAPABILITIES, worker, ARGV[3])
 local queues, handlers = {}, {}
 for i = 5, 4 + queue_count do
   if ARGV[i] == '*' then

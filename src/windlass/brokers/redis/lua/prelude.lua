@@ -12,14 +12,14 @@
 -- heartbeats       hash    task id -> last heartbeat of its holder; absent before the first one
 -- losses           hash    task id -> how often it was reclaimed
 -- workers          zset    worker id -> time of its last call
--- worker_services  hash    worker id -> its queues and handlers, as JSON
+-- worker_capabilities  hash    worker id -> its queues and handlers, as JSON
 -- cancellations:W  list    held tasks that worker W must stop
 -- inbox:S          stream  messages to shard S
 -- The channels work:Q, work:*, cancel:W and inbox:S notify waiting processes.
 local prefix = KEYS[1]
 local BODIES, LEASES, HEARTBEATS = prefix .. 'bodies', prefix .. 'leases', prefix .. 'heartbeats'
 local LOSSES, QUEUES, EPOCHS = prefix .. 'losses', prefix .. 'queues', prefix .. 'epochs'
-local WORKERS, WORKER_SERVICES = prefix .. 'workers', prefix .. 'worker_services'
+local WORKERS, WORKER_CAPABILITIES = prefix .. 'workers', prefix .. 'worker_capabilities'
 -- Cancellations of a worker that never receives them expire. `extend` returns the same information.
 local CANCELLATIONS_SECONDS_MAX = 3600
 
@@ -318,7 +318,7 @@ local function remove_workers(workers)
   for _, worker in ipairs(workers) do
     if not is_holder[worker] then
       redis.call('ZREM', WORKERS, worker)
-      redis.call('HDEL', WORKER_SERVICES, worker)
+      redis.call('HDEL', WORKER_CAPABILITIES, worker)
       redis.call('DEL', prefix .. 'cancellations:' .. worker)
     end
   end

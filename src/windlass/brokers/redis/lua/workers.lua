@@ -18,8 +18,8 @@ end
 local workers = redis.call('ZRANGE', WORKERS, 0, ARGV[1] - 1, 'WITHSCORES')
 for i = 1, #workers, 2 do
   local worker = workers[i]
-  local services = redis.call('HGET', WORKER_SERVICES, worker) or ''
+  local capabilities = redis.call('HGET', WORKER_CAPABILITIES, worker) or ''
   local silent = at - tonumber(workers[i + 1])
-  found[#found + 1] = { worker, workers[i + 1], silent, services, held[worker] or 0, unpack(tasks[worker] or {}) }
+  found[#found + 1] = { worker, workers[i + 1], silent, capabilities, held[worker] or 0, unpack(tasks[worker] or {}) }
 end
 return found
