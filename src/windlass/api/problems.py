@@ -7,6 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from windlass.core.errors import (
+    BrokerUnavailable,
     CommitUnknown,
     DatabaseInUse,
     IdempotencyConflict,
@@ -56,6 +57,7 @@ _STATUSES: Sequence[tuple[type[WindlassError], int, str]] = (
     (IdempotencyConflict, 409, "idempotency-conflict"),
     (RequestRefused, 409, "refused"),
     (StoreUnavailable, 503, "unavailable"),
+    (BrokerUnavailable, 503, "unavailable"),
     (CommitUnknown, 503, "unavailable"),
     (StaleLease, 503, "unavailable"),
     (DatabaseInUse, 503, "unavailable"),

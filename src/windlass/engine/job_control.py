@@ -17,16 +17,19 @@ from windlass.core.report_verdict import ReportVerdict
 from windlass.core.states import JOB_FINAL, JobStatus
 from windlass.core.submit_request import SubmitRequest
 from windlass.engine.context import EngineContext
-from windlass.engine.hints import send_hints
+from windlass.engine.hints import HINT_SECONDS_MAX, send_hints
 from windlass.engine.job_waiters import JobWaiters
 from windlass.engine.remote_job_watcher import RemoteJobWatcher
 from windlass.engine.shard_owner import ShardOwner
 from windlass.engine.submit import Submitter
 from windlass.ports.broker import TaskReport
+from windlass.ports.prompt_calls import promptly
 from windlass.ports.store.jobs import JobPosition, Request, StoredResult, SubmitResult
 
 # How long a caller waits until its request or report is applied. It is durable, so a busy shard may apply it later.
 APPLIED_SECONDS_MAX = 5.0
+# The same while the broker is unavailable: the owner of the shard finds the request in the database.
+UNNOTIFIED_SECONDS_MAX = 0.5
 
 log = logging.getLogger("windlass.engine")
 
@@ -79,15 +82,17 @@ class EngineJobs:
         await shard.resume(job_id)
         return job
 
-    async def cancel(self, job_id: str, reason: str | None = None) -> None:
+    async def cancel(self, job_id: str, reason: str | None = None) -> bool:
         state = (await self._store.jobs.get(job_id)).state
         # A retry that is stored but not applied yet begins the next round; the cancellation comes after it.
         round = state.round + 1 if state.is_final else state.round
         now = self._clock.now()
         request = Request(self._ids.new(now), job_id, "cancel", now, reason=reason, round=round)
-        await self._request(request, CancelRequested(job_id, request.request_id, reason, round))
+        return await self._request(
+            request, CancelRequested(job_id, request.request_id, reason, round)
+        )
 
-    async def retry(self, job_id: str, from_node: str | None = None) -> None:
+    async def retry(self, job_id: str, from_node: str | None = None) -> bool:
         job = await self._store.jobs.get(job_id)
         status = job.state.status
         if status not in JOB_FINAL:
@@ -105,29 +110,33 @@ class EngineJobs:
         request = Request(
             self._ids.new(now), job_id, "retry", now, from_node=from_node, round=round
         )
-        await self._request(request, RetryRequested(job_id, request.request_id, from_node, round))
+        return await self._request(
+            request, RetryRequested(job_id, request.request_id, from_node, round)
+        )
 
-    async def _request(self, request: Request, message: Message) -> None:
-        await self.await_applied(
+    async def _request(self, request: Request, message: Message) -> bool:
+        return await self.await_applied(
             request.request_id, lambda: self._store.jobs.put_request(request), message
         )
 
     async def await_applied(
         self, request_id: str, store: Callable[[], Awaitable[int]], message: Message
-    ) -> None:
+    ) -> bool:
         """Store a request, notify its shard and wait until it is applied, so that the next read shows the result.
 
-        `store` returns the shard. The wait is bounded by APPLIED_SECONDS_MAX.
+        `store` returns the shard. Returns whether the request was applied in time; it will be in any case.
         """
         applied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests[request_id] = applied
         self._watcher.subscribe()
         try:
             shard = await store()
-            await send_hints(self._broker, shard, [message])
-            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+            is_notified = await send_hints(self._broker, shard, [message])
+            seconds = APPLIED_SECONDS_MAX if is_notified else UNNOTIFIED_SECONDS_MAX
+            await asyncio.wait((applied,), timeout=seconds)
         finally:
             del self._requests[request_id]
+        return applied.done()
 
     async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:
         result_id = self._ids.new(self._clock.now())
@@ -140,8 +149,9 @@ class EngineJobs:
             await self._store.jobs.put_result(
                 StoredResult(result_id, shard, message, message.finished_at)
             )
-            await self._send_report(TaskReport(task_id, shard, message))
-            await asyncio.wait((applied,), timeout=APPLIED_SECONDS_MAX)
+            is_notified = await self._send_report(TaskReport(task_id, shard, message))
+            seconds = APPLIED_SECONDS_MAX if is_notified else UNNOTIFIED_SECONDS_MAX
+            await asyncio.wait((applied,), timeout=seconds)
         finally:
             del self._reports[result_id]
         if applied.done():
@@ -153,22 +163,22 @@ class EngineJobs:
     async def _is_held(self, worker_id: str, task_id: str) -> bool:
         """Whether a worker holds a task. If the broker is unavailable, the core decides by the recorded claim."""
         try:
-            return not await self._broker.extend(worker_id, [task_id])
+            extended = self._broker.extend(worker_id, [task_id])
+            return not await promptly(extended, HINT_SECONDS_MAX)
         except BrokerUnavailable:
             return False
 
-    async def _send_report(self, report: TaskReport) -> None:
-        """Send a stored report; if the broker is unavailable, the sweeper finds it.
+    async def _send_report(self, report: TaskReport) -> bool:
+        """Send a stored report; return whether the broker has it. If not, the owner of the shard finds it.
 
         Only the task of a worker that holds it is removed here. The core judges all others first: a refused report
         leaves its task in the queue, and the task of an accepted one is cancelled after the commit.
         """
         message = report.message
         if not message.is_held:
-            await send_hints(self._broker, report.shard, [message])
-            return
+            return await send_hints(self._broker, report.shard, [message])
         try:
-            await self._broker.finish(message.worker_id, [report])
+            await promptly(self._broker.finish(message.worker_id, [report]), HINT_SECONDS_MAX)
         except BrokerUnavailable as error:
             log.warning(
                 "shard %d was not notified of the report of %s: %s",
@@ -176,6 +186,8 @@ class EngineJobs:
                 report.task_id,
                 error,
             )
+            return False
+        return True
 
     # Waiting
 

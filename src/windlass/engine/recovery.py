@@ -10,7 +10,16 @@ from windlass.core.errors import TemplateFailed
 from windlass.core.ids import TaskId
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
-from windlass.core.messages import Continue, Message, Submitted, TaskLost, TimerKind
+from windlass.core.messages import (
+    CancelRequested,
+    Continue,
+    JobMessage,
+    Message,
+    RetryRequested,
+    Submitted,
+    TaskLost,
+    TimerKind,
+)
 from windlass.core.prefetch import request_for_attempt
 from windlass.core.states import JobStatus, NodeStatus
 from windlass.core.tasks import build_task
@@ -19,11 +28,13 @@ from windlass.engine.job_table import JobTable
 from windlass.engine.output_store import OutputStore
 from windlass.ports.broker import Broker
 from windlass.ports.store import Store
+from windlass.ports.store.jobs import Request
 
 # Task ids in one query of the broker.
 TASK_IDS_MAX = 1_000
 # Stored results that recovery applies at once; the sweeper finds the others.
 RESULTS_MAX = 10_000
+REQUESTS_MAX = 1_000
 
 log = logging.getLogger("windlass.engine")
 
@@ -76,6 +87,11 @@ class Recovery:
             elif job.ready or job.filling or not job.unfinished:
                 found.append(Continue(job.id))
         return found
+
+    async def requests(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
+        """Return stored requests that are not applied."""
+        stored = await self._store.jobs.requests(shard, REQUESTS_MAX)
+        return [request_message(request) for request in stored if request.job_id in jobs]
 
     async def results(self, shard: int, jobs: Mapping[str, Job]) -> list[Message]:
         """Return stored results that are not applied: they precede the publishing of their tasks."""
@@ -139,3 +155,10 @@ async def missing(broker: Broker, task_ids: Sequence[str]) -> list[str]:
     for start in range(0, len(task_ids), TASK_IDS_MAX):
         found += await broker.missing(task_ids[start : start + TASK_IDS_MAX])
     return found
+
+
+def request_message(request: Request) -> JobMessage:
+    """Return the message of a stored request."""
+    if request.kind == "cancel":
+        return CancelRequested(request.job_id, request.request_id, request.reason, request.round)
+    return RetryRequested(request.job_id, request.request_id, request.from_node, request.round)

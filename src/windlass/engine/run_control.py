@@ -29,7 +29,7 @@ from windlass.ports.store.runs import RunRequest
 REDELIVERY_ATTEMPTS = 4
 
 # Stores a request, sends its message to the shard that the storing returns, and waits until it is applied.
-AwaitApplied = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[None]]
+AwaitApplied = Callable[[str, Callable[[], Awaitable[int]], Message], Awaitable[bool]]
 SubmitJobs = Callable[[Sequence[JobSpec]], Awaitable[object]]
 
 
@@ -116,10 +116,10 @@ class EngineRuns:
             )
         return rules.schedule
 
-    async def cancel(self, run_id: RunId, reason: str | None = None) -> None:
+    async def cancel(self, run_id: RunId, reason: str | None = None) -> bool:
         run = await self._store.runs.get(run_id)
         if run.completed_at is not None:
-            return
+            return True
         now = self._clock.now()
         request = RunRequest(
             request_id=self._ids.new(now),
@@ -130,14 +130,14 @@ class EngineRuns:
             run_id=run_id,
             reason=reason,
         )
-        await self._request(request)
+        return await self._request(request)
 
-    async def _request(self, request: RunRequest) -> None:
+    async def _request(self, request: RunRequest) -> bool:
         async def store() -> int:
             await self._store.runs.put_request(request)
             return request.shard
 
-        await self._await_applied(request.request_id, store, requested(request))
+        return await self._await_applied(request.request_id, store, requested(request))
 
     async def redeliver(self, delivery_id: str) -> JobId:
         delivery = await self._store.runs.delivery(delivery_id)

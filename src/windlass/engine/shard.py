@@ -98,6 +98,8 @@ class Shard:
         # Decided and not stored yet: one batch or two.
         self._uncommitted: list[Changes] = []
         self._is_next_decided = False
+        # Cancelled tasks of committed batches that the broker does not know of yet, because it was unavailable.
+        self._cancels: list[str] = []
         self._stopping = False
         self._lost: StaleLease | None = None
         self._failures = 0
@@ -314,11 +316,11 @@ class Shard:
     async def _publish_and_acknowledge(self, changes: Changes, received: int) -> None:
         # Also without changes: messages that changed nothing were not committed under an epoch, and another owner may
         # need them.
+        self._cancels += changes.cancels
         await self.lease.assert_valid()
         if changes.tasks:
             await self.publish(changes.tasks)
-        if changes.cancels:
-            await self._broker.cancel(changes.cancels)
+        await self._publish_cancels()
         self._timers.set(changes.timers)
         self._merger.start(changes.merges)
         if changes.runs is not None:
@@ -331,6 +333,11 @@ class Shard:
         self.table.mark_finished(changes.finished)
         if self.table.has_finished_jobs:
             self.table.forget_finished(self.ahead())
+
+    async def _publish_cancels(self) -> None:
+        if self._cancels:
+            await self._broker.cancel(self._cancels)
+            self._cancels = []
 
     async def publish(self, tasks: Sequence[Task]) -> None:
         """Publish tasks to workers; StaleLease if the shard has another owner."""
@@ -365,8 +372,6 @@ class Shard:
         self._uncommitted.clear()
         self._carried.clear()
         self._timers.clear()
-        await self._broker.register_owner(self.number, self.lease.epoch)
-        await self._broker.rewind(self.number)
         await self.table.load_all(self.number)
         self._timers.set(self.recovery.timers(self.jobs.values()))
         # First: a run that waits for its schedule must find it.
@@ -375,6 +380,10 @@ class Shard:
         self._carried.extend(self.recovery.hints(self.jobs.values()))
         for job in self.jobs.values():
             self._merger.start(pending_merges(job))
+        await self._apply_requests()
+        await self._broker.register_owner(self.number, self.lease.epoch)
+        await self._publish_cancels()
+        await self._broker.rewind(self.number)
         self._carried.extend(await self.recovery.results(self.number, self.jobs))
         # Before the inbox is drained: a task whose result arrives in between is then not taken for lost.
         lost = await self.recovery.lost(self.jobs.values(), self._broker)
@@ -385,6 +394,17 @@ class Shard:
             await self._commit(changes, 0, self._write(changes))
         await self._publish_again(lost)
         self.ready.set()
+
+    async def _apply_requests(self) -> None:
+        """Apply stored requests before any result, and without the broker: it may be what is down.
+
+        Results that arrived since a cancel was stored do not complete its job.
+        """
+        requests = await self.recovery.requests(self.number, self.jobs)
+        if requests:
+            carried, self._carried = self._carried, []
+            changes = await self.decide([*carried, *requests])
+            await self._commit(changes, 0, self._write(changes))
 
     async def _drain(self) -> None:
         """Process all messages that are in the inbox."""

@@ -66,8 +66,10 @@ class RunControl(Protocol):
         """Return what a backfill would run now. Raises as `backfill`."""
         ...
 
-    async def cancel(self, run_id: str, reason: str | None = None) -> None:
-        """Stop a run and its job; a run that has finished does not change. RunNotFound."""
+    async def cancel(self, run_id: str, reason: str | None = None) -> bool:
+        """Stop a run and its job; a run that has finished does not change. RunNotFound.
+
+        Returns whether this was done in time; otherwise it will be soon."""
         ...
 
     async def redeliver(self, delivery_id: str) -> str:
@@ -99,12 +101,16 @@ class JobControl(Protocol):
         """Store the jobs of valid requests in one transaction; return a result or an error for each request."""
         ...
 
-    async def cancel(self, job_id: str, reason: str | None = None) -> None:
-        """Stop a job; one that has finished does not change. JobNotFound."""
+    async def cancel(self, job_id: str, reason: str | None = None) -> bool:
+        """Stop a job; one that has finished does not change. JobNotFound.
+
+        Returns whether this was done in time; otherwise it will be soon."""
         ...
 
-    async def retry(self, job_id: str, from_node: str | None = None) -> None:
-        """Run failed and cancelled nodes again, or a node and all downstream nodes. RequestRefused, NotFound."""
+    async def retry(self, job_id: str, from_node: str | None = None) -> bool:
+        """Run failed and cancelled nodes again, or a node and all downstream nodes. RequestRefused, NotFound.
+
+        Returns whether this was done in time; otherwise it will be soon."""
         ...
 
     async def report(self, task_id: str, shard: int, message: TaskFinished) -> ReportVerdict | None:

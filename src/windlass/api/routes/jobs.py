@@ -117,10 +117,12 @@ class JobRoutes:
             closing.cancel()
             await asyncio.gather(finished, closing, return_exceptions=True)
 
-    async def _job_response(self, job_id: str, *, with_nodes: bool = False) -> Response:
+    async def _job_response(
+        self, job_id: str, status: int = 200, *, with_nodes: bool = False
+    ) -> Response:
         job = await self._state.store.jobs.get(job_id)
         if not with_nodes and not job.state.is_final:
-            return json_response(job_view(job))
+            return json_response(job_view(job), status)
         # Read the job again together with its nodes, so that both are of the same moment.
         snapshot = await self._state.store.jobs.snapshot(job_id)
         rows = snapshot.all_nodes()
@@ -137,7 +139,7 @@ class JobRoutes:
                 "nodes", message, f"read them page by page at /api/v1/jobs/{job_id}/nodes"
             )
         nodes = await node_views(self._state.store, plan, rows, values)
-        return json_response(job_view(snapshot.job, result, nodes_in_order(plan, nodes)))
+        return json_response(job_view(snapshot.job, result, nodes_in_order(plan, nodes)), status)
 
     async def cancel(self, request: Request) -> Response:
         """Cancel a job."""
@@ -145,8 +147,8 @@ class JobRoutes:
         job_id = path_id(request, "job_id")
         body = await read_json(request, _cancel, CancelRequest())
         await self._state.store.jobs.get(job_id)
-        await self._state.control.jobs.cancel(job_id, body.reason)
-        return await self._job_response(job_id)
+        is_applied = await self._state.control.jobs.cancel(job_id, body.reason)
+        return await self._job_response(job_id, 200 if is_applied else 202)
 
     async def retry(self, request: Request) -> Response:
         """Run failed and cancelled nodes again, or a node and all downstream nodes."""
@@ -156,8 +158,8 @@ class JobRoutes:
         from_node = given(query.from_node)
         if from_node is not None and body.from_node not in (None, from_node):
             raise invalid("from", "conflicting nodes in the body and the parameter", "send one")
-        await self._state.control.jobs.retry(job_id, from_node or body.from_node)
-        return await self._job_response(job_id)
+        is_applied = await self._state.control.jobs.retry(job_id, from_node or body.from_node)
+        return await self._job_response(job_id, 200 if is_applied else 202)
 
     async def rerun(self, request: Request) -> Response:
         """Start a new job with the same input, of the same version or of another one."""
@@ -185,15 +187,16 @@ def routes(state: ApiState) -> list[Route]:
             query=JobQuery, responses={200: JobView}, errors=(404, 422),
         )),
         route("POST", "/api/v1/jobs/{job_id}/cancel", handlers.cancel, Operation(
-            policy=Policy.OPERATE, tag=TAG, summary="Cancel a job; a finished job stays as it is",
+            policy=Policy.OPERATE, tag=TAG,
+            summary="Cancel a job; a finished job stays as it is; 202 if it is not done yet",
             body=CancelRequest, body_required=False, request_example={"reason": "no longer needed"},
-            responses={200: JobView}, errors=(404, 422, 503),
+            responses={200: JobView, 202: JobView}, errors=(404, 422, 503),
         )),
         route("POST", "/api/v1/jobs/{job_id}/retry", handlers.retry, Operation(
             policy=Policy.OPERATE, tag=TAG, query=RetryQuery,
-            summary="Retry failed and cancelled nodes, or a node and all downstream nodes",
+            summary="Retry failed and cancelled nodes, or a node and all downstream nodes; 202 if it is not done yet",
             body=RetryRequest, body_required=False, request_example={"from": "load"},
-            responses={200: JobView}, errors=(404, 409, 422, 503),
+            responses={200: JobView, 202: JobView}, errors=(404, 409, 422, 503),
         )),
         route("POST", "/api/v1/jobs/{job_id}/rerun", handlers.rerun, Operation(
             policy=Policy.OPERATE, tag=TAG,

@@ -86,12 +86,12 @@ class RunRoutes:
         reject_query(request)
         body = await read_json(request, _cancel, CancelRequest())
         run_id = (await self._row(request)).run_id
-        await self._state.control.runs.cancel(run_id, body.reason)
-        return await self._respond(await self._store.get(run_id))
+        is_applied = await self._state.control.runs.cancel(run_id, body.reason)
+        return await self._respond(await self._store.get(run_id), 200 if is_applied else 202)
 
-    async def _respond(self, row: RunRow) -> Response:
+    async def _respond(self, row: RunRow, status: int = 200) -> Response:
         now = self._state.clock.now()
-        return json_response(await load_run_view(self._store, row, now))
+        return json_response(await load_run_view(self._store, row, now), status)
 
     async def _row(self, request: Request) -> RunRow:
         return await self._store.get(path_text(request, "run_id", RUN_ID))
@@ -114,9 +114,10 @@ def routes(state: ApiState) -> list[Route]:
             query=RunEventsQuery, responses={200: Page[RunEventView]}, errors=(404, 422),
         )),
         route("POST", "/api/v1/runs/{run_id}/cancel", handlers.cancel, Operation(
-            policy=Policy.OPERATE, tag=TAG, summary="Cancel a run and its job; a finished run stays as it is",
+            policy=Policy.OPERATE, tag=TAG,
+            summary="Cancel a run and its job; a finished run stays as it is; 202 if it is not done yet",
             body=CancelRequest, body_required=False, request_example={"reason": "no longer needed"},
-            responses={200: RunView}, errors=(404, 422, 503),
+            responses={200: RunView, 202: RunView}, errors=(404, 422, 503),
         )),
     ]  # fmt: skip
 

@@ -36,6 +36,7 @@ from windlass.core.plan import Plan
 from windlass.core.report_verdict import ReportVerdict, judge_start
 from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.broker import TaskClaim, TaskReport
+from windlass.ports.prompt_calls import PROMPT_SECONDS, promptly
 from windlass.views.loops import iteration_row, stored_loop
 from windlass.wire import (
     ClaimRequest,
@@ -113,9 +114,10 @@ class TaskRoutes:
         while True:
             remaining = deadline - time()
             wait = max(0.0, min(remaining, DISCONNECT_CHECK_SECONDS))
-            claims = await self._state.broker.claim(
+            claiming = self._state.broker.claim(
                 body.worker_id, body.queues, body.max_tasks, wait, handlers=body.handlers
             )
+            claims = await promptly(claiming, wait + PROMPT_SECONDS)
             if claims or remaining <= 0 or self._state.closing.is_set():
                 return claims
             if time() >= next_check:
@@ -131,9 +133,8 @@ class TaskRoutes:
             message = TaskFinished.of(
                 task, worker_id, outcome, started_at=now, finished_at=now, seed=seed
             )
-            await self._state.broker.finish(
-                worker_id, [TaskReport(task.task_id, task.shard, message)]
-            )
+            report = TaskReport(task.task_id, task.shard, message)
+            await promptly(self._state.broker.finish(worker_id, [report]))
 
     async def _report_started(self, worker_id: str, claims: Sequence[TaskClaim]) -> None:
         """Report claimed tasks as started, so that their timeouts run even if the worker disappears."""
@@ -143,14 +144,19 @@ class TaskRoutes:
             started = TaskStarted.of(claim.task, worker_id, now)
             by_shard.setdefault(claim.task.shard, []).append(started)
         for shard, messages in by_shard.items():
-            await self._state.broker.send(shard, messages)
+            await promptly(self._state.broker.send(shard, messages))
 
     async def heartbeat(self, request: Request) -> Response:
         """Extend the leases of a worker's tasks and return the tasks to stop."""
         reject_query(request)
         body = await read_json(request, self._heartbeat_decoder)
-        lost = await self._state.broker.extend(body.worker_id, body.task_ids)
-        cancelled = await self._state.broker.receive_cancellations(body.worker_id, 0.0)
+        broker = self._state.broker
+        lost, cancelled = await promptly(
+            asyncio.gather(
+                broker.extend(body.worker_id, body.task_ids),
+                broker.receive_cancellations(body.worker_id, 0.0),
+            )
+        )
         stop = list(dict.fromkeys((*lost, *cancelled)))
         return json_response(HeartbeatView(stop, self._state.control.worker_timeout_seconds))
 

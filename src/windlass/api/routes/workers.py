@@ -1,5 +1,7 @@
 """Routes of workers and queues."""
 
+import asyncio
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -10,6 +12,7 @@ from windlass.api.requests import WORKER_ID, path_text, reject_query
 from windlass.api.state import ApiState
 from windlass.core.ids import TaskId
 from windlass.ports.broker import HeldTask
+from windlass.ports.prompt_calls import promptly
 from windlass.views.queues import queue_views
 from windlass.wire import Page, QueuesView, WorkerTaskView, WorkerView, instant
 
@@ -29,7 +32,7 @@ async def worker_views(state: ApiState) -> list[WorkerView]:
             tasks=[worker_task_view(task) for task in worker.tasks],
             handlers=None if worker.handlers is None else sorted(worker.handlers),
         )
-        for worker in await state.broker.workers()
+        for worker in await promptly(state.broker.workers())
     ]
 
 
@@ -54,12 +57,15 @@ def routes(state: ApiState) -> list[Route]:
 
     async def deregister(request: Request) -> Response:
         reject_query(request)
-        await state.broker.deregister(path_text(request, "worker_id", WORKER_ID))
+        worker_id = path_text(request, "worker_id", WORKER_ID)
+        await promptly(state.broker.deregister(worker_id))
         return Response(status_code=204)
 
     async def list_queues(request: Request) -> Response:
         reject_query(request)
-        queues, workers = await state.broker.queues(), await state.broker.workers()
+        queues, workers = await promptly(
+            asyncio.gather(state.broker.queues(), state.broker.workers())
+        )
         views = queue_views(queues, workers, state.control.worker_timeout_seconds)
         return json_response(QueuesView(views))
 

@@ -4,14 +4,13 @@ import asyncio
 import math
 
 from windlass.core.instants import MICROSECONDS
-from windlass.core.messages import CancelRequested, JobMessage, Message, RetryRequested, Submitted
+from windlass.core.messages import JobMessage, Message, Submitted
 from windlass.engine.duties.contents_watch import ContentsWatch
-from windlass.engine.recovery import Place, missing
+from windlass.engine.recovery import Place, missing, request_message
 from windlass.engine.shard import Shard
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
 from windlass.ports.store import Store
-from windlass.ports.store.jobs import Request
 
 SWEEP_MAX = 1_000
 # A notification that is younger than this may still arrive.
@@ -54,7 +53,10 @@ class Sweeper:
         await self._shard.check_lease()
         await self._find_rows()
         incarnation = self._contents.incarnation
-        if incarnation != self._incarnation:
+        if self._incarnation is None:
+            # The broker did not answer when the shard was taken.
+            self._incarnation = incarnation
+        elif incarnation != self._incarnation:
             await self._remove_outdated_tasks()
             # Only now: after a failure the next sweep tries again.
             self._incarnation = incarnation
@@ -72,7 +74,7 @@ class Sweeper:
     async def _find_rows(self) -> None:
         shard = self._shard
         requests = await self._store.jobs.requests(shard.number, SWEEP_MAX)
-        messages: list[JobMessage] = [_message(request) for request in requests]
+        messages: list[JobMessage] = [request_message(request) for request in requests]
         messages += [
             result.message for result in await self._store.jobs.results(shard.number, SWEEP_MAX)
         ]
@@ -144,9 +146,3 @@ class Sweeper:
                 self._shard.jobs, lost[start : start + SWEEP_MAX]
             )
             await self._shard.publish(tasks)
-
-
-def _message(request: Request) -> JobMessage:
-    if request.kind == "cancel":
-        return CancelRequested(request.job_id, request.request_id, request.reason, request.round)
-    return RetryRequested(request.job_id, request.request_id, request.from_node, request.round)
