@@ -12,7 +12,9 @@ from windlass.core.artifacts import TaskArtifact, fill_params, patch_artifacts
 from windlass.core.errors import TemplateFailed
 from windlass.core.templates.json_values import Fuel, member, merged
 
-KEYS = st.sampled_from(["a", "b", "value", "", "a.b", "ü", "before_0"])
+KEYS = st.sampled_from(
+    ["a", "b", "value", "", "a.b", "ü", "before_0", 'a"b', "a\\b", "a\nb", "\x7f"]
+)
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
 VALUES = st.recursive(
     SCALARS,

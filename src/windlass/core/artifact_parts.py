@@ -14,6 +14,7 @@ FIRST_ELEMENTS = 64
 KEYS_KEPT = 1_024
 
 _OBJECT, _ARRAY = b"{", b"["
+_ESCAPED = frozenset('"\\')
 
 
 def part_of(body: bytes, path: tuple[str | int, ...], label: str) -> bytes:
@@ -31,7 +32,7 @@ def _find(value: Raw, key: str | int) -> Raw | None:
     """Return the value of a key or an index; None if it is not found this way."""
     first = bytes(memoryview(value)[:1])
     if isinstance(key, str):
-        if first != _OBJECT:
+        if first != _OBJECT or not _may_name_field(key):
             return None
         shape = _object_with(key)
     elif first == _ARRAY and key < FIRST_ELEMENTS:
@@ -56,6 +57,11 @@ def _look_up(value: Raw, key: str | int, label: str) -> Raw:
     if isinstance(found, Raw):
         return found
     return Raw(msgspec.json.encode(found))
+
+
+def _may_name_field(key: str) -> bool:
+    """Whether a type can have a field of this name in JSON: msgspec refuses names that JSON has to escape."""
+    return key.isprintable() and _ESCAPED.isdisjoint(key)
 
 
 @lru_cache(maxsize=KEYS_KEPT)
