@@ -16,6 +16,7 @@ from tests.core.runs.run_harness import (
 from tests.core.runs.test_scheduling import run_id, slots_run
 from windlass.core.runs.commands import AdmitJob
 from windlass.core.runs.messages import JobArrived, RunDue, RunWait
+from windlass.core.runs.registry import Run
 from windlass.core.runs.rules import Action, OnCheckError
 
 STARTING = "run.starting"
@@ -379,6 +380,32 @@ def test_a_retry_queues_behind_a_run_that_waits_for_room() -> None:
         "container_creating",
         "action_running",
     ]
+
+
+def test_runs_that_wait_for_a_success_are_not_compared_with_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = rules(require_previous_success=True, max_concurrent_runs=1, violation=action("wait"))
+    harness = RunHarness(given)
+    failed = harness.submit()
+    harness.start(failed)
+    harness.end(failed, "failed")
+    waiting = [harness.submit() for _ in range(100)]
+    compared: list[Run] = []
+    position = Run.queue_position.fget
+    assert position is not None
+
+    def counted(run: Run) -> tuple[int, int, str]:
+        compared.append(run)
+        return position(run)
+
+    monkeypatch.setattr(Run, "queue_position", property(counted))
+
+    harness.cancel(waiting[0])
+    harness.pass_time(2)
+
+    assert len(compared) <= 2 * len(waiting)
+    assert all(harness.state(run) == "action_running" for run in waiting[1:])
 
 
 def test_a_run_that_gives_up_does_not_keep_its_place_until_its_last_calls_end() -> None:
