@@ -253,7 +253,18 @@ def test_the_answer_of_a_hook_is_not_kept_when_the_run_cannot_start() -> None:
     assert len(harness.calls(second, STARTING)) == 2
 
 
-def test_further_checks_of_a_waiting_run_are_not_counted() -> None:
+def test_further_checks_of_a_run_that_waits_for_room_are_not_counted() -> None:
+    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait")))
+    harness.submit()
+    second, third = harness.submit(), harness.submit()
+
+    harness.cancel(third)
+
+    detail = harness.run(second).detail
+    assert (detail.constraints_checked, detail.constraints_violated) == (1, 1)
+
+
+def test_further_checks_of_a_run_that_waits_for_a_success_are_not_counted() -> None:
     harness = RunHarness(rules(require_previous_success=True, violation=action("wait")))
     failed = harness.submit()
     harness.start(failed)
