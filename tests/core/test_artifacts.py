@@ -73,6 +73,14 @@ def test_a_missing_part_is_described_as_by_a_template(
     assert str(raised.value) == problem
 
 
+@pytest.mark.parametrize(
+    "body", [b'{"a":1', b'{"b":' + b"[" * 5_000 + b"]" * 5_000 + b',"a":1}', b'{"b":1']
+)
+def test_a_value_that_is_damaged_or_nested_too_deeply_is_named(body: bytes) -> None:
+    with pytest.raises(TemplateFailed, match=r"^a\.output cannot be read: "):
+        part_of(body, ("a",), "a.output")
+
+
 def test_values_are_put_into_their_places() -> None:
     values = [
         (TaskArtifact("k", place=("a", 1)), b'{"x":1}'),

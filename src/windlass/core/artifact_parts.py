@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from windlass.core.errors import TemplateFailed
 from windlass.core.templates.json_values import Fuel, member
 from windlass.core.templates.render_frame import format_reference
 
@@ -18,8 +19,19 @@ _ESCAPED = frozenset('"\\')
 
 
 def part_of(body: bytes, path: tuple[str | int, ...], label: str) -> bytes:
-    """Return the JSON of the part at a path. Undefined if there is none; `label` names the whole value."""
-    part = Raw(body)
+    """Return the JSON of the part at a path; `label` names the whole value.
+
+    Undefined if there is no such part, TemplateFailed if the value is damaged or nested too deeply.
+    """
+    try:
+        return _part_at(Raw(body), path, label)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TemplateFailed(
+            f"{label} cannot be read: {error}; run the node again that returned it"
+        ) from None
+
+
+def _part_at(part: Raw, path: tuple[str | int, ...], label: str) -> bytes:
     for count, key in enumerate(path):
         found = _find(part, key)
         if found is None:
