@@ -83,6 +83,9 @@ def _view(job: Job) -> dict[str, Any]:
         view[f"attempt of loop {node}"] = loop.node_attempt
     for node, loop in job.parked.items():
         view |= _loop_view(loop, f"parked loop {node}")
+    # Those of work that has ended matter only if it is repeated, and then its row has them.
+    current = {(attempt.node, attempt.index) for attempt in job.current_attempts()}
+    view["webhook_times"] = {key: at for key, at in job.webhook_times.items() if key in current}
     return view
 
 

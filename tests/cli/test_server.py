@@ -417,8 +417,11 @@ def test_a_second_signal_ends_a_server_immediately(spawn: Spawn, folder: Path) -
     assert server.process.returncode == -signal.SIGTERM
 
 
-def test_a_superscript_digit_is_not_a_version(windlass_on: Windlass) -> None:
-    result = windlass_on("trigger", "echo_test", "--version", "²")
+@pytest.mark.parametrize("command", [("trigger", "echo_test"), ("jobs", "rerun", "job1")])
+def test_a_superscript_digit_is_not_a_version(
+    windlass_on: Windlass, command: tuple[str, ...]
+) -> None:
+    result = windlass_on(*command, "--version", "²")
 
     assert result.code == 2
     assert "version" in result.err

@@ -12,7 +12,9 @@ from windlass.core.artifacts import TaskArtifact, fill_params, patch_artifacts
 from windlass.core.errors import TemplateFailed
 from windlass.core.templates.json_values import Fuel, member, merged
 
-KEYS = st.sampled_from(["a", "b", "value", "", "a.b", "ü", "before_0"])
+KEYS = st.sampled_from(
+    ["a", "b", "value", "", "a.b", "ü", "before_0", 'a"b', "a\\b", "a\nb", "\x7f"]
+)
 SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
 VALUES = st.recursive(
     SCALARS,
@@ -69,6 +71,14 @@ def test_a_missing_part_is_described_as_by_a_template(
         part_of(b'{"rows":[1,2],"n":null}', path, "a.output")
 
     assert str(raised.value) == problem
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"a":1', b'{"b":' + b"[" * 5_000 + b"]" * 5_000 + b',"a":1}', b'{"b":1']
+)
+def test_a_value_that_is_damaged_or_nested_too_deeply_is_named(body: bytes) -> None:
+    with pytest.raises(TemplateFailed, match=r"^a\.output cannot be read: "):
+        part_of(body, ("a",), "a.output")
 
 
 def test_values_are_put_into_their_places() -> None:

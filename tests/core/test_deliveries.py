@@ -1,9 +1,11 @@
 """Every attempt to deliver a webhook is recorded once."""
 
 import msgspec
+import pytest
 from msgspec import Raw
 
 from tests.core.job_harness import SECOND, JobHarness
+from tests.core.loop_harness import LoopHarness
 from windlass.core.changes import Changes
 from windlass.core.messages import Failed, RetryRequested, TaskError, TimerDue, TimerKind
 from windlass.core.runs.rows import DeliveryRow
@@ -15,6 +17,15 @@ workflow_id: notifying
 nodes:
   notify: {handler: webhook, params: {url: "https://x.test/in", data: "{{ input.n }}", secret: key}, retry: 2}
   plain: {handler: echo}
+"""
+NOTIFYING_MANY = """
+workflow_id: notifying
+nodes:
+  notify:
+    handler: webhook
+    loop: {collection: [1, 2, 3], element: n, mode: async, concurrency: 2}
+    params: {url: "https://x.test/in", data: "{{ n }}"}
+    retry: 2
 """
 META = msgspec.json.encode(
     {
@@ -134,6 +145,40 @@ def test_the_body_of_a_webhook_names_the_time_of_its_first_dispatch_in_every_att
 
     assert first["timestamp"] == "2023-11-14T22:13:20Z"
     assert first == second == third
+
+
+def test_a_job_restored_before_the_end_of_the_first_attempt_keeps_the_time_of_the_dispatch() -> (
+    None
+):
+    harness = JobHarness(compile_plan(read_definition(NOTIFYING)[0], 1), b'{"n": 7}')
+    first = params_of(harness.begin())
+    harness.job = harness.restored()
+    harness.now += 5 * SECOND
+    harness.fail("notify")
+    harness.job = harness.restored()
+
+    second = params_of(harness.apply(TimerDue("job", TimerKind.RETRY, "notify", 1)))
+
+    assert first == second
+
+
+@pytest.mark.parametrize("reports_start", [False, True])
+def test_a_restored_loop_of_webhooks_keeps_the_times_of_their_dispatch(reports_start: bool) -> None:
+    harness = LoopHarness(compile_plan(read_definition(NOTIFYING_MANY)[0], 1))
+    harness.begin()
+    harness.now += 5 * SECOND
+    harness.finish("notify", 0)
+    harness.reload()
+    if reports_start:
+        harness.start("notify", 2)
+        harness.reload()
+    harness.fail("notify", 2)
+    harness.reload()
+
+    harness.fire_retry("notify", 2)
+
+    *_, first, second = harness.params()
+    assert first == second
 
 
 def test_a_redelivery_has_the_timestamp_of_the_first_delivery() -> None:

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import msgspec
@@ -37,12 +38,23 @@ class Pair:
     left: Any
 
 
+class Digit(IntEnum):
+    ONE = 1
+
+
 class Text(str):
     __slots__ = ()
 
 
 @given(JSON)
 def test_no_value_within_the_limit_counts_as_longer(value: Any) -> None:
+    assert not is_longer_than(value, len(msgspec.json.encode(value)))
+
+
+@pytest.mark.parametrize("part", [Raw(b"1"), Digit.ONE, b"", set[int]()])
+def test_no_list_of_other_parts_within_the_limit_counts_as_longer(part: Any) -> None:
+    value = [part] * 50
+
     assert not is_longer_than(value, len(msgspec.json.encode(value)))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from simulation.plans import plan_of
 from tests.core.loop_harness import SECOND, LoopHarness
+from windlass.core import loop_state
 from windlass.core.messages import CancelRequested, RetryRequested, TaskLost, TimerDue, TimerKind
 from windlass.core.plan import LoopPlan, NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
@@ -399,3 +400,19 @@ def test_an_iteration_whose_params_cannot_be_rendered_is_not_dispatched() -> Non
         "failed",
         None,
     )
+
+
+def test_a_loop_begins_no_others_while_too_many_iterations_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_state, "WAITING_MAX", 2)
+    harness = harness_of(looping(1, on_error=2), b'{"items": [0, 1, 2, 3, 4]}')
+    harness.begin()
+    for index in (0, 1, 2):
+        harness.fail("each", index)
+    before = harness.loop("each").begun
+
+    harness.fire_retry("each", 0)
+    harness.finish("each", 0)
+
+    assert (before, harness.loop("each").begun) == (3, 4)

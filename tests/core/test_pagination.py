@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from simulation.plans import plan_of
 from tests.core.loop_harness import SECOND, LoopHarness
@@ -61,6 +61,20 @@ def test_each_page_is_an_attempt_with_patched_params() -> None:
         {"page": 2, "size": 5},
         {"page": 3, "size": 5},
     ]
+
+
+def test_each_page_may_wait_for_a_rate_limited_server() -> None:
+    node = structs.replace(paginating(), on_error=RetryOnError(rate_limited_max_seconds=30.0))
+    harness = harness_of(node)
+    harness.begin()
+    for number in (1, 2, 3):
+        harness.fail("fetch", status=429, retry_after_seconds=20.0)
+        harness.fire_retry("fetch")
+        harness.finish("fetch", output=page(number, more=number < 3))
+
+    harness.merge_outputs()
+
+    assert harness.output("fetch") == ["row 1", "row 2", "row 3"]
 
 
 def test_patches_of_earlier_calls_apply_to_later_calls() -> None:

@@ -8,7 +8,7 @@ from simulation.plans import plan_of
 from tests.core.job_harness import SECOND, JobHarness
 from tests.core.loop_harness import LoopHarness
 from tests.core.test_loops import harness_of, looping
-from windlass.core.messages import TimerDue, TimerKind
+from windlass.core.messages import RetryRequested, TimerDue, TimerKind
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
 
@@ -178,3 +178,15 @@ def test_no_iteration_of_a_rate_limited_loop_fails() -> None:
 
     assert harness.status == "completed"
     assert harness.meta("each")["failed"] == 0
+
+
+def test_a_retry_of_the_job_starts_with_the_whole_window() -> None:
+    harness = limited_loop(4)
+    harness.fail("each", 0, **LIMITED)
+    harness.fail("each", 1)
+    assert harness.status == "failed"
+
+    harness.apply(RetryRequested("job", "request"))
+
+    assert harness.loop("each").window == 4
+    assert len(harness.tasks) == 4

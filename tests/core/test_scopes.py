@@ -419,6 +419,19 @@ def test_large_elements_of_a_large_output_are_passed_by_reference(collection: st
     assert msgspec.json.decode(second.params) == {"all": {"id": 7}, "last": 4}
 
 
+def test_chunks_of_a_large_output_are_passed_by_value() -> None:
+    rows = ["x" * INLINE_BYTES_MAX, "y" * INLINE_BYTES_MAX, 3]
+    loop = {"collection": "{{ b.output }}", "chunk_size": 2, "concurrency": 2}
+    chunks = {"dependencies": "b", "loop": loop, "params": {"all": "{{ item }}"}}
+    harness = harness_of({"b": {}, "c": chunks})
+    body = msgspec.json.encode(rows)
+
+    harness.finish("b", output=bytes(reference(harness.put_artifact(body), len(body))))
+
+    params = [filled_params(harness, task) for task in tasks_of(harness, "c")]
+    assert params == [{"all": rows[:2]}, {"all": rows[2:]}]
+
+
 def test_a_webhook_gets_small_parts_of_large_outputs_by_value() -> None:
     hook = {"url": "http://hook", "payload": {"n": "{{ b.output.n }}", "all": "{{ b.output }}"}}
     harness = after_large({"handler": "webhook", "params": hook})

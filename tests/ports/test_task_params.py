@@ -88,6 +88,15 @@ async def test_only_the_parts_of_artifacts_count_against_the_limit() -> None:
     assert found == msgspec.json.encode({"all": list(range(40))})
 
 
+async def test_a_value_that_occurs_often_counts_each_time() -> None:
+    store = MemoryArtifacts()
+    key = await store.put("j", msgspec.json.encode("x" * (BYTES_MAX // 2)))
+
+    found = await error(store, *[key] * (2 * PARAMS_OUTPUTS_MAX))
+
+    assert found.type == "params_invalid"
+
+
 async def test_a_missing_part_fails_permanently_with_what_there_is() -> None:
     store = MemoryArtifacts()
     key = await store.put("j", b'{"rows":[]}')

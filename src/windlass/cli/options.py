@@ -1,8 +1,12 @@
 """Options and arguments that several commands have."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
+
+Decorate = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -58,3 +62,17 @@ EVENTS_LIMIT = click.option(
 EVENTS_AFTER = click.option(
     "--after", type=click.IntRange(0), default=0, metavar="SEQ", help="Only events after this one."
 )
+
+
+def version_option(text: str) -> Decorate:
+    """Return the option for a version: a number, or else an alias."""
+    return click.option("--version", metavar="VERSION", callback=_parse_version, help=text)
+
+
+def _parse_version(
+    _context: click.Context, _option: click.Parameter, version: str | None
+) -> int | str | None:
+    # Other digits than those of ASCII are no numbers: "²".
+    if version is not None and version.isascii() and version.isdigit():
+        return int(version)
+    return version

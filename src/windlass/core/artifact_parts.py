@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from windlass.core.errors import TemplateFailed
 from windlass.core.templates.json_values import Fuel, member
 from windlass.core.templates.render_frame import format_reference
 
@@ -14,11 +15,23 @@ FIRST_ELEMENTS = 64
 KEYS_KEPT = 1_024
 
 _OBJECT, _ARRAY = b"{", b"["
+_ESCAPED = frozenset('"\\')
 
 
 def part_of(body: bytes, path: tuple[str | int, ...], label: str) -> bytes:
-    """Return the JSON of the part at a path. Undefined if there is none; `label` names the whole value."""
-    part = Raw(body)
+    """Return the JSON of the part at a path; `label` names the whole value.
+
+    Undefined if there is no such part, TemplateFailed if the value is damaged or nested too deeply.
+    """
+    try:
+        return _part_at(Raw(body), path, label)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise TemplateFailed(
+            f"{label} cannot be read: {error}; run the node again that returned it"
+        ) from None
+
+
+def _part_at(part: Raw, path: tuple[str | int, ...], label: str) -> bytes:
     for count, key in enumerate(path):
         found = _find(part, key)
         if found is None:
@@ -31,7 +44,7 @@ def _find(value: Raw, key: str | int) -> Raw | None:
     """Return the value of a key or an index; None if it is not found this way."""
     first = bytes(memoryview(value)[:1])
     if isinstance(key, str):
-        if first != _OBJECT:
+        if first != _OBJECT or not _may_name_field(key):
             return None
         shape = _object_with(key)
     elif first == _ARRAY and key < FIRST_ELEMENTS:
@@ -56,6 +69,11 @@ def _look_up(value: Raw, key: str | int, label: str) -> Raw:
     if isinstance(found, Raw):
         return found
     return Raw(msgspec.json.encode(found))
+
+
+def _may_name_field(key: str) -> bool:
+    """Whether a type can have a field of this name in JSON: msgspec refuses names that JSON has to escape."""
+    return key.isprintable() and _ESCAPED.isdisjoint(key)
 
 
 @lru_cache(maxsize=KEYS_KEPT)

@@ -58,18 +58,7 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
     if message.started_at is None and attempt.worker_id == message.worker_id:
         # The worker did not say how long it ran the attempt: since its claim.
         message = structs.replace(message, started_at=attempt.started_at)
-    started_at = message.finished_at if message.started_at is None else message.started_at
-    if attempt.started_at is None:
-        turn.start(attempt, started_at, message.worker_id)
-    elif message.result_id is None and _is_later_start(attempt, message.worker_id, started_at):
-        _redeliver(turn, attempt)
-        turn.start(attempt, started_at, message.worker_id)
-    elif attempt.worker_id != message.worker_id:
-        # It was lost and still reported before the worker that got the attempt after it.
-        attempt.worker_id = message.worker_id
-        job.reporters[node, attempt.index] = (attempt.number, message.worker_id)
-    if attempt.losses:
-        job.reporters[node, attempt.index] = (attempt.number, message.worker_id)
+    _credit_worker(turn, attempt, message)
     turn.context = message.context
     outcome = message.outcome
     if isinstance(outcome, Failed):
@@ -83,6 +72,24 @@ def finish_task(turn: Turn, message: TaskFinished) -> ReportVerdict:
         _record(turn, attempt, plan, message)
         _succeed(turn, attempt, outcome, message)
     return _ACCEPTED
+
+
+def _credit_worker(turn: Turn, attempt: Attempt, message: TaskFinished) -> None:
+    """Record the start of an attempt that reports only its end, and whose result it is if several workers held it."""
+    worker_id = message.worker_id
+    started_at = message.finished_at if message.started_at is None else message.started_at
+    is_of_other_worker = False
+    if attempt.started_at is None:
+        turn.start(attempt, started_at, worker_id)
+    elif message.result_id is None and _is_later_start(attempt, worker_id, started_at):
+        _redeliver(turn, attempt)
+        turn.start(attempt, started_at, worker_id)
+    elif attempt.worker_id != worker_id:
+        # It was lost and still reported before the worker that got the attempt after it.
+        attempt.worker_id = worker_id
+        is_of_other_worker = True
+    if attempt.losses or is_of_other_worker:
+        turn.job.reporters[attempt.node, attempt.index] = (attempt.number, worker_id)
 
 
 def _succeed(turn: Turn, attempt: Attempt, outcome: Succeeded, message: TaskFinished) -> None:

@@ -81,7 +81,8 @@ def _sort_others(level: list[Any], objects: list[_Object], lists: list[_List]) -
         if isinstance(item, str | bytes | bytearray):
             length += len(item)
         elif isinstance(item, memoryview | Raw):
-            length += memoryview(cast("Raw", item)).nbytes
+            # All of its bytes: the digit that each part has is among them.
+            length += memoryview(cast("Raw", item)).nbytes - 1
         elif isinstance(item, list | tuple | set | frozenset):
             lists.append(cast("_List", item))
         elif isinstance(item, Mapping):
@@ -90,6 +91,4 @@ def _sort_others(level: list[Any], objects: list[_Object], lists: list[_List]) -
             lists.append(structs.astuple(item))
         elif is_dataclass(item) and hasattr(item, "__dict__"):
             objects.append(vars(item))
-        else:
-            length += 1
     return length

@@ -19,6 +19,7 @@ from windlass.core.loop_state import (
 )
 from windlass.core.plan import Plan
 from windlass.core.states import NODE_FINAL, NODE_STATES, JobStatus, NodeStatus
+from windlass.core.webhooks import HANDLER as WEBHOOK
 
 
 def restore_job(
@@ -40,6 +41,7 @@ def restore_job(
         dependents.update(plan.children[node])
     for entry in in_flight:
         _restore_entry(job, plan.index[entry.node_id], entry)
+    _restore_webhook_times(job)
     job.recount(dependents)
     if record.state.status is JobStatus.RUNNING:
         job.enqueue_unblocked()
@@ -50,6 +52,14 @@ def _restore_entry(job: Job, node: int, entry: InFlightEntry) -> None:
     job.in_flight[node] = entry
     job.states[node] = NodeStatus.DISPATCHED
     job.attempts[node] = Attempt(node, 1, dispatched_at=entry.dispatched_at)
+
+
+def _restore_webhook_times(job: Job) -> None:
+    """Restore when webhooks were first dispatched whose first attempt has no row yet."""
+    for attempt in job.current_attempts():
+        is_webhook = job.plan.nodes[attempt.node].handler == WEBHOOK
+        if is_webhook and attempt.dispatched_at is not None:
+            job.webhook_times.setdefault((attempt.node, attempt.index), attempt.dispatched_at)
 
 
 def _restore_node(

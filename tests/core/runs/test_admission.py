@@ -15,7 +15,8 @@ from tests.core.runs.run_harness import (
 )
 from tests.core.runs.test_scheduling import run_id, slots_run
 from windlass.core.runs.commands import AdmitJob
-from windlass.core.runs.messages import JobArrived
+from windlass.core.runs.messages import JobArrived, RunDue, RunWait
+from windlass.core.runs.registry import Run
 from windlass.core.runs.rules import Action, OnCheckError
 
 STARTING = "run.starting"
@@ -98,6 +99,19 @@ def test_a_run_that_loses_its_place_gives_it_to_the_next(ending: str) -> None:
         harness.cancel(run_id(-2))
 
     assert len(harness.calls(run_id(-1), STARTING)) == 1
+
+
+def test_a_waiting_run_that_asks_its_hook_again_takes_one_place() -> None:
+    harness = RunHarness(rules(pre_run_hook=HOOK, max_concurrent_runs=2, violation=action("wait")))
+    first = harness.submit()
+    harness.answer_hook(first, refusal="not yet")
+    harness.pass_time(1)
+
+    second = harness.submit()
+
+    assert harness.run(first).is_waiting
+    assert len(harness.calls(first, STARTING)) == 2
+    assert len(harness.calls(second, STARTING)) == 1
 
 
 def test_a_vetoed_run_that_waits_is_not_asked_again_before_its_delay() -> None:
@@ -239,7 +253,52 @@ def test_the_answer_of_a_hook_is_not_kept_when_the_run_cannot_start() -> None:
     assert len(harness.calls(second, STARTING)) == 2
 
 
+def test_further_checks_of_a_run_that_waits_for_room_are_not_counted() -> None:
+    harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait")))
+    harness.submit()
+    second, third = harness.submit(), harness.submit()
+
+    harness.cancel(third)
+
+    detail = harness.run(second).detail
+    assert (detail.constraints_checked, detail.constraints_violated) == (1, 1)
+
+
+def test_further_checks_of_a_run_that_waits_for_a_success_are_not_counted() -> None:
+    harness = RunHarness(rules(require_previous_success=True, violation=action("wait")))
+    failed = harness.submit()
+    harness.start(failed)
+    harness.end(failed, "failed")
+    waiting = harness.submit()
+
+    harness.pass_time(30)
+
+    detail = harness.run(waiting).detail
+    assert detail.checks > 1
+    assert (detail.constraints_checked, detail.constraints_violated) == (1, 1)
+
+
+def test_a_further_check_that_comes_too_early_waits_for_its_instant() -> None:
+    harness = RunHarness(rules(pre_run_hook=HOOK, violation=action("wait")))
+    run = harness.submit()
+    harness.answer_hook(run, refusal="not yet")
+    harness.timers.clear()
+
+    harness.decide(RunDue("flow", run, RunWait.RECHECK))
+    early = len(harness.calls(run))
+    harness.pass_time(1)
+
+    assert (early, len(harness.calls(run))) == (1, 2)
+
+
 # A wait for the success of another run
+
+
+def test_a_run_that_is_cancelled_before_its_start_says_nothing_about_the_next_one() -> None:
+    harness = RunHarness(rules(require_previous_success=True))
+    harness.cancel(harness.submit())
+
+    assert harness.state(harness.submit()) == "container_creating"
 
 
 def test_a_retry_does_not_queue_behind_a_run_that_waits_for_its_success() -> None:
@@ -306,6 +365,20 @@ def test_a_retry_does_not_queue_behind_a_run_that_its_hook_forbids() -> None:
     assert len(harness.calls(again, STARTING)) == 1
 
 
+def test_a_retry_that_its_hook_forbids_leaves_its_job_alone() -> None:
+    harness = RunHarness(rules(pre_run_hook=HOOK))
+    first = harness.submit()
+    harness.answer_hook(first)
+    harness.start(first)
+    harness.end(first, "failed")
+    again = retry(harness)
+
+    harness.answer_hook(again, refusal="not today")
+
+    assert harness.rows[again].detail.is_skipped
+    assert harness.cancelled() == []
+
+
 def test_a_retry_queues_behind_a_run_that_waits_for_room() -> None:
     harness = RunHarness(rules(max_concurrent_runs=1, violation=action("wait")))
     first, second = harness.submit(), harness.submit()
@@ -318,6 +391,54 @@ def test_a_retry_queues_behind_a_run_that_waits_for_room() -> None:
         "container_creating",
         "action_running",
     ]
+
+
+def test_runs_that_wait_for_a_success_are_not_compared_with_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = rules(require_previous_success=True, max_concurrent_runs=1, violation=action("wait"))
+    harness = RunHarness(given)
+    failed = harness.submit()
+    harness.start(failed)
+    harness.end(failed, "failed")
+    waiting = [harness.submit() for _ in range(100)]
+    compared: list[Run] = []
+    position = Run.queue_position.fget
+    assert position is not None
+
+    def counted(run: Run) -> tuple[int, int, str]:
+        compared.append(run)
+        return position(run)
+
+    monkeypatch.setattr(Run, "queue_position", property(counted))
+
+    harness.cancel(waiting[0])
+    harness.pass_time(2)
+
+    assert len(compared) <= 2 * len(waiting)
+    assert all(harness.state(run) == "action_running" for run in waiting[1:])
+
+
+def test_a_run_that_gives_up_does_not_keep_its_place_until_its_last_calls_end() -> None:
+    given = rules(
+        pre_run_hook=HOOK,
+        max_concurrent_runs=2,
+        violation=action("wait", timeout_seconds=30.0),
+        failure=action("webhook", hook=HOOK),
+    )
+    harness = RunHarness(given)
+    first, second = harness.submit(), harness.submit()
+    harness.answer_hook(first)
+    harness.answer_hook(second, refusal="not yet")
+    harness.pass_time(0.5)
+    third = harness.submit()
+    while harness.run(second).is_waiting:
+        harness.pass_time(1)
+        if harness.run(second).is_asking:
+            harness.answer_hook(second, refusal="not yet")
+
+    assert harness.run(second).detail.is_closing
+    assert len(harness.calls(third, STARTING)) == 1
 
 
 def test_a_failure_skips_a_thousand_queued_slots_at_once() -> None:

@@ -313,6 +313,36 @@ def test_both_bounds_on_the_duration_count_from_the_same_moment() -> None:
     assert sorted(found) == ["max_allowed_run_time", "max_expected_run_time"]
 
 
+def closing() -> tuple[RunHarness, str]:
+    """Return a run that failed because no worker took it, and whose last call has not ended."""
+    harness = RunHarness(rules(start_timeout_seconds=2.0, post_run_hook=HOOK))
+    run = harness.submit()
+    harness.pass_time(2)
+    return harness, run
+
+
+def test_the_start_of_a_task_does_not_move_a_closing_run() -> None:
+    harness, run = closing()
+
+    harness.start(run)
+    answer(harness, run, ENDED)
+
+    assert harness.path(run)[-2:] == ["container_creating", "failed"]
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_the_end_of_its_cancelled_job_does_not_end_a_closing_run(is_reloaded: bool) -> None:
+    harness, run = closing()
+    if is_reloaded:
+        harness.reload()
+
+    harness.end(run, "cancelled")
+    before = harness.state(run)
+    answer(harness, run, ENDED)
+
+    assert (before, harness.state(run)) == ("container_creating", "failed")
+
+
 def test_a_closing_run_is_not_reported_as_slow() -> None:
     harness = RunHarness(
         rules(

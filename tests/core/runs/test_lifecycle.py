@@ -14,6 +14,7 @@ from windlass.core.runs.messages import (
     RunLost,
     RunWait,
 )
+from windlass.core.runs.metrics import metrics_of
 from windlass.core.runs.rules import RunRetry
 from windlass.core.runs.states import RUN_FINAL, RunState
 
@@ -264,6 +265,16 @@ def test_a_retry_that_is_requested_twice_is_one_run() -> None:
     harness.decide(asked)
 
     assert harness.count(RetryJob) == 1
+
+
+def test_a_request_to_retry_the_job_of_a_run_that_starts_changes_nothing() -> None:
+    harness = RunHarness(rules())
+    harness.submit()
+
+    harness.decide(JobArrived("job001", "flow", 1, T0, None, "request"))
+
+    assert [type(command) for command in harness.commands] == [AdmitJob]
+    assert list(harness.rows) == ["flow:job001"]
 
 
 def test_the_action_on_failure_follows_the_last_attempt_only() -> None:
@@ -571,6 +582,15 @@ def test_the_metrics_have_the_duration_of_each_phase() -> None:
     assert metrics.state_transitions == len(harness.path(run))
 
 
+def test_a_database_that_counts_heartbeats_anew_shows_none() -> None:
+    harness = RunHarness(rules())
+    harness.registry.heartbeats = 7
+    run = harness.submit()
+
+    assert metrics_of(harness.rows[run], harness.now, 2).heartbeats == 0
+    assert metrics_of(harness.rows[run], harness.now, 9).heartbeats == 2
+
+
 def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exit_code() -> None:
     harness = RunHarness(rules(retry=RunRetry(max_retries=1)))
     run = harness.submit()
@@ -638,6 +658,7 @@ def test_the_allowed_time_counts_while_no_worker_takes_the_run() -> None:
 
     assert harness.path(run) == [*TO_JOB, "failed"]
     assert harness.state(second) == "container_creating"
+    assert harness.cancelled() == ["job001"]
 
 
 def test_a_job_that_fails_before_a_task_starts_does_not_show_running() -> None:

@@ -8,6 +8,7 @@ from msgspec import structs
 
 from tests.core.runs.run_harness import EVERY_MINUTE, MINUTE, T0, RunHarness, action, rules
 from windlass.core.instants import MICROSECONDS
+from windlass.core.runs import scheduling
 from windlass.core.runs.commands import MakeJob
 from windlass.core.runs.cron import Schedule, fire_time
 from windlass.core.runs.decide import ScheduleContext
@@ -33,6 +34,12 @@ def slots_run(harness: RunHarness) -> list[int]:
     """Return the slots whose jobs were created, in order, as minutes after the start."""
     made = [command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)]
     return [(at - T0) // MINUTE for at in made]
+
+
+def hours_from_start(hours: int) -> int:
+    """Return the slot of a schedule that is due every hour, the given number of hours after the first one."""
+    [first] = slots_in(Schedule(cron="0 * * * *"), Span(T0, T0 + 60 * MINUTE))
+    return first + hours * 60 * MINUTE
 
 
 def test_the_next_run_of_a_schedule_is_planned_without_an_event() -> None:
@@ -608,3 +615,56 @@ def test_a_missed_range_lists_its_slots_with_the_planned_one() -> None:
 
     assert [(at - T0) // MINUTE for at in data["slots"]] == list(range(1, 10))
     assert (data["count"], data["first"]) == (9, T0 + MINUTE)
+
+
+def test_missed_slots_stay_with_the_schedule_while_too_many_are_queued(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scheduling, "QUEUED_MAX", 3)
+    harness = RunHarness(rules(schedule=EVERY_MINUTE, catch_up=CatchUp.ALL, max_concurrent_runs=1))
+    harness.deploy()
+    harness.now += 10 * MINUTE
+    harness.pass_time(0)
+    queued = len(harness.registry.workflow("flow").waiting())
+
+    harness.start(run_id(1))
+    harness.end(run_id(1))
+    harness.pass_time(scheduling.QUEUE_CHECK_SECONDS)
+
+    assert queued == 3
+    assert len(harness.registry.workflow("flow").waiting()) == 3
+    assert slots_run(harness) == [1, 2]
+
+
+def test_the_newest_slot_is_caught_up_after_more_missed_slots_than_are_counted() -> None:
+    every_hour = Schedule(cron="0 * * * *")
+    harness = RunHarness(rules(schedule=every_hour, catch_up=CatchUp.LATEST))
+    harness.deploy()
+    hours = scheduling.COUNTED_MAX + 50
+    newest = hours_from_start(hours)
+    harness.now = newest + 30 * MINUTE
+
+    harness.pass_time(0)
+
+    made = [command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)]
+    assert made == [newest]
+
+
+def test_no_slot_whose_jitter_ends_in_the_window_is_passed_over() -> None:
+    every_minute = Schedule(cron="* * * * *", jitter_seconds=1_200.0)
+    harness = RunHarness(
+        rules(schedule=every_minute, catch_up=CatchUp.ALL, catch_up_window_seconds=3_600.0)
+    )
+    harness.deploy()
+    minutes = scheduling.COUNTED_MAX + 200
+    harness.now = T0 + minutes * MINUTE
+    seconds = harness.now / MICROSECONDS
+    slots = [T0 + minute * MINUTE for minute in range(1, minutes)]
+    late = {at: seconds - fire_time(every_minute, at / MICROSECONDS, "flow") for at in slots}
+
+    # A slot waits for those before it.
+    harness.pass_time(every_minute.jitter_seconds)
+
+    started = {command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)}
+    assert {at for at in slots if 0 <= late[at] <= 3_600} <= started
+    assert started.isdisjoint(at for at in slots if late[at] > 3_600)

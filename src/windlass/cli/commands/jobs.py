@@ -24,6 +24,7 @@ from windlass.cli.options import (
     SERVER,
     WAIT,
     WORKFLOW_FILTER,
+    version_option,
 )
 from windlass.cli.output.console import console, print_json, print_json_line
 from windlass.cli.output.job_tables import (
@@ -263,15 +264,14 @@ def retry_job(
 @SERVER
 @AS_JSON
 @WAIT
-@click.option("--version", metavar="VERSION", help="Another version: a number or an alias.")
+@version_option("Another version: a number or an alias.")
 def rerun_job(
-    job_id: str, server: str | None, as_json: bool, wait: bool, version: str | None
+    job_id: str, server: str | None, as_json: bool, wait: bool, version: int | str | None
 ) -> int:
     """Start a new job with the same input, of the same version or of another one."""
-    number = int(version) if version is not None and version.isdigit() else version
 
     async def rerun(client: Client) -> int:
-        new = await client.jobs.rerun(job_id, version=number)
+        new = await client.jobs.rerun(job_id, version=version)
         if wait:
             return await follow_job(client, new.job_id, as_json=as_json)
         if as_json:

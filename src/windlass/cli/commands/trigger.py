@@ -8,7 +8,7 @@ import click
 from windlass.cli.documents import read_input, report_problems
 from windlass.cli.exit_codes import INTERRUPTED, INVALID
 from windlass.cli.follow import follow_job
-from windlass.cli.options import IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER
+from windlass.cli.options import IDEMPOTENCY_KEY, INPUT_FILE, INPUT_PAIRS, SERVER, version_option
 from windlass.cli.output.console import print_json
 from windlass.cli.server_address import call_server_until_stopped
 from windlass.client import Client
@@ -17,24 +17,11 @@ from windlass.core.fields import PRIORITY_MAX, PRIORITY_MIN
 from windlass.wire import SubmittedView
 
 
-def _parse_version(
-    _context: click.Context, _option: click.Parameter, version: str | None
-) -> int | str | None:
-    if version is not None and version.isdecimal():
-        return int(version)
-    return version
-
-
 @click.command()
 @click.argument("workflow_id", metavar="WORKFLOW")
 @INPUT_PAIRS
 @INPUT_FILE
-@click.option(
-    "--version",
-    metavar="VERSION",
-    callback=_parse_version,
-    help="Version number or alias (default: the default alias, or latest).",
-)
+@version_option("Version number or alias (default: the default alias, or latest).")
 @IDEMPOTENCY_KEY
 @click.option(
     "--priority",

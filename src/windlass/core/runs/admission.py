@@ -16,6 +16,7 @@ from windlass.core.runs.constraints import (
     has_checks,
     joins_queue,
     lacks_room,
+    lacks_success,
     reason_in,
     refusal_in,
     rivals,
@@ -82,13 +83,15 @@ def check_again(turn: RunTurn, run: Run, *, is_allowed: bool = False) -> None:
     """Check the constraints again: after a delay, because another run ended, or after the answer of the hook."""
     if run.is_asking:
         return
+    if run.is_waiting and not run.is_queued_for_room and lacks_success(turn, run):
+        # Whether there is room, which takes a look at every other run, does not matter yet.
+        _recheck_later(turn, run)
+        return
     checks = run.detail.constraints_checked
     broken = broken_constraints(turn, run)
-    if broken and run.is_waiting and not (run.is_queued_for_room and not lacks_room(broken)):
+    if broken and run.is_waiting and (lacks_room(broken) or not run.is_queued_for_room):
         # It keeps waiting, and nothing is recorded. Its hook is asked again when it could start.
         run.detail.constraints_checked = checks
-        if refusal_in(broken) is not None and not run.is_queued_for_room:
-            _recheck_later(turn, run)
         return
     if broken:
         act_on_violations(turn, run, broken)

@@ -43,7 +43,7 @@ def broken_constraints(turn: RunTurn, run: Run) -> list[BrokenConstraint]:
         found += _concurrency(turn, run, constraints.max_concurrent_runs)
     if _requires_success(turn, run):
         run.detail.constraints_checked += 1
-        if _lacks_success(turn, run):
+        if lacks_success(turn, run):
             found.append(
                 BrokenConstraint(REQUIRE_PREVIOUS_SUCCESS, "the previous run did not succeed")
             )
@@ -91,7 +91,7 @@ def rivals(turn: RunTurn, run: Run) -> list[Run]:
 
 def waits_only_for_room(turn: RunTurn, run: Run) -> bool:
     """Return whether room is all that a waiting run lacks."""
-    return not run.detail.is_vetoed and not _lacks_success(turn, run)
+    return not run.detail.is_vetoed and not lacks_success(turn, run)
 
 
 def _requires_success(turn: RunTurn, run: Run) -> bool:
@@ -100,7 +100,8 @@ def _requires_success(turn: RunTurn, run: Run) -> bool:
     return turn.registry.rules_of(run).constraints.require_previous_success and not is_retry
 
 
-def _lacks_success(turn: RunTurn, run: Run) -> bool:
+def lacks_success(turn: RunTurn, run: Run) -> bool:
+    """Return whether a run needs the success of the previous one, which failed."""
     has_failed = turn.registry.workflow(run.workflow_id).last_succeeded is False
     return has_failed and _requires_success(turn, run)
 
