@@ -15,10 +15,24 @@ from windlass.clock import SystemClock
 # The longest of the waits for the broker, and time for the rest of a request on a busy machine.
 ANSWER_SECONDS_MAX = 3.0
 ENDS_SECONDS = 30.0
-CALLS = (
-    "publish claim extend finish return_tasks cancel missing workers queues send receive_cancellations "
-    "deregister register_owner incarnation reclaim forget_workers"
-).split()
+CALLS = [
+    "publish",
+    "claim",
+    "extend",
+    "finish",
+    "return_tasks",
+    "cancel",
+    "missing",
+    "workers",
+    "queues",
+    "send",
+    "receive_cancellations",
+    "deregister",
+    "register_owner",
+    "incarnation",
+    "reclaim",
+    "forget_workers",
+]
 ONE = """
 workflow_id: one
 nodes:
