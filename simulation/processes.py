@@ -1,6 +1,7 @@
 """The processes of a simulation: engines and workers that start, crash, pause, stop and restart."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -116,6 +117,8 @@ class ProcessSupervisor:
         self.restarts = 0
         # When the separate broker lost its contents for the last time.
         self.flushed_at: float | None = None
+        # When it lost some of its tasks for the last time.
+        self.evicted_at = -math.inf
         self.violations: list[Violation] = []
         # Set while an engine is running.
         self.up = asyncio.Event()
@@ -373,6 +376,12 @@ class ProcessSupervisor:
         self._shared.lose_everything()
         self._observer.broker_flushed()
         self.flushed_at = asyncio.get_running_loop().time()
+
+    async def evict_from_broker(self, random: Random) -> None:
+        """Let the separate broker lose some of its tasks, which nothing tells but a look at each of them."""
+        await self._shared.forget(random)
+        self._observer.broker_flushed()
+        self.evicted_at = self.flushed_at = asyncio.get_running_loop().time()
 
     def save_broker(self) -> None:
         """Keep the contents of the separate broker."""

@@ -227,12 +227,17 @@ class Scenario:
         return tasks
 
     async def _lose_broker_contents(self) -> None:
-        """Flush the broker, or restore older contents: with tasks that have ended since."""
+        """Flush the broker, let it evict tasks, or restore older contents: with tasks that have ended since."""
         supervisor = self._simulation.supervisor
         seconds = self._random.random() * FAULT_SECONDS_MAX
-        if self._random.random() < 0.5:
+        loss = self._random.choice(("flush", "eviction", "restore"))
+        if loss == "flush":
             await asyncio.sleep(seconds)
             supervisor.flush_broker()
+            return
+        if loss == "eviction":
+            await asyncio.sleep(seconds)
+            await supervisor.evict_from_broker(self._random)
             return
         await asyncio.sleep(seconds / 2)
         supervisor.save_broker()

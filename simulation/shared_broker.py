@@ -5,6 +5,7 @@ Reading removes nothing. A process acknowledges the messages it received itself,
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from msgspec import Struct
@@ -46,6 +47,11 @@ class SharedBroker:
         self.broker = MemoryBroker(self._clock)
         self._inboxes.clear()
         self.losses += 1
+
+    async def forget(self, random: Random) -> None:
+        """Lose some tasks and keep the rest, as a server does that evicts keys."""
+        known = [task.task_id for task in self.broker.tasks()]
+        await self.broker.cancel(random.sample(known, (len(known) + 1) // 2))
 
     def save(self) -> None:
         """Keep the contents for a later restore."""

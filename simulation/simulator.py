@@ -7,7 +7,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
@@ -43,11 +43,15 @@ CALL_SECONDS_MAX = 20.0
 SUBMITS_MAX = 5
 # After a loss of the broker's contents, the tasks in flight are published again within this time.
 RECOVERED_SECONDS = 5.0
+# A shard that waits for messages may notice a failure only at the end of the wait.
+UNNOTICED_SECONDS_MAX = 6.0
+# The regular check of tasks in flight finds those that were lost alone.
+FOUND_SECONDS = 100.0
 
 # An idle shard waits for messages and makes none of these calls.
 _BUSY_CALLS = (
     "commit", "publish", "cancel", "acknowledge", "send", "rewind", "leases.take", "jobs.unfinished", "jobs.restore",
-    "workflows.get", "jobs.restore_all", "leases.claim", "leases.renew",
+    "workflows.get", "jobs.restore_all", "leases.claim", "leases.renew", "register_owner", "tasks_of",
 )  # fmt: skip
 
 
@@ -128,6 +132,8 @@ class Simulation:
         self.undisturbed = False
         # Whether an accepted result is final: no delivery is repeated and the broker loses nothing.
         self.results_are_final = not config.embedded
+        # Since when the broker lacks tasks in flight, by shard.
+        self._lost_since: dict[int, dict[Violation, float]] = {}
         # When the last fault ended.
         self._settling_at = math.inf
         self._idle_moments = 0
@@ -346,18 +352,37 @@ class Simulation:
         for shard in engine.shard_owner.shards:
             # The former owner of a shard that was taken over may not have noticed it yet.
             if (
-                shard.number not in failed
+                shard.ready.is_set()
+                and shard.number not in failed
                 and self.store.owner_epoch(shard.number) == shard.lease.epoch
             ):
                 self._check_shard(shard)
+
+    def _check_lost_tasks(self, shard: Shard, found: Sequence[Violation]) -> None:
+        """Report tasks that the broker has lacked for longer than a shard may fail to notice."""
+        now = self.loop.time()
+        before = self._lost_since.get(shard.number, {})
+        since = {violation: before.get(violation, now) for violation in found}
+        self._lost_since[shard.number] = since
+        self.violations += [
+            violation for violation, at in since.items() if now - at > UNNOTICED_SECONDS_MAX
+        ]
 
     def _knows_lost_tasks(self) -> bool:
         """Whether the engines have had time to compare their tasks with the contents of the broker."""
         flushed_at = self.supervisor.flushed_at
         if flushed_at is None:
             return True
+        if self.supervisor.evicted_at > 0 and not self.clocks_steady:
+            # The regular check goes by the age of tasks.
+            return False
         # Other faults may delay it.
-        return self.loop.time() > max(flushed_at, self._settling_at) + RECOVERED_SECONDS
+        known_at = max(
+            flushed_at + RECOVERED_SECONDS,
+            self._settling_at + RECOVERED_SECONDS,
+            self.supervisor.evicted_at + FOUND_SECONDS,
+        )
+        return self.loop.time() > known_at
 
     def _check_shard(self, shard: Shard) -> None:
         jobs = list(shard.jobs.values())
@@ -366,7 +391,7 @@ class Simulation:
             self.violations += check_window(job)
         if self._knows_lost_tasks():
             assert self.supervisor.broker is not None
-            self.violations += lost_tasks(jobs, self.supervisor.broker)
+            self._check_lost_tasks(shard, lost_tasks(jobs, self.supervisor.broker))
             # Setting a clock makes waits longer or shorter.
             if self.clocks_steady:
                 now = self.clock.now()

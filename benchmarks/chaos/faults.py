@@ -7,12 +7,14 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 import asyncpg
+import redis
 from msgspec import Struct
 
 from benchmarks.chaos.work import TARGET
-from tests.servers import new_database, send_redis
+from tests.servers import new_database
 from tests.system.fleet import (
     UP_SECONDS_MAX,
     Fleet,
@@ -31,6 +33,8 @@ CHECK_SECONDS = 0.1
 # Pause before starting a process again that could not start because a server was down.
 START_PAUSE_SECONDS = 0.5
 HANDLERS = "benchmarks.chaos.handlers"
+
+Answer = TypeVar("Answer")
 
 
 class Pace(Struct, frozen=True):
@@ -151,7 +155,9 @@ class Site:
             "worker paused beyond its heartbeat timeout": (3, self._pause_worker),
             "API server killed": (3, lambda: self._kill(SERVER)),
             "Redis killed": (3, self._kill_redis),
-            "Redis flushed": (3, self._flush_redis),
+            "Redis flushed": (4, self._flush_redis),
+            "Redis restored to an older state": (4, self._restore_redis),
+            "Redis lost a key": (4, self._delete_redis_key),
             "PostgreSQL killed": (3, self._kill_postgres),
         }
         if not self._pace.has_faults:
@@ -205,14 +211,50 @@ class Site:
         self.redis.start()
 
     async def _flush_redis(self) -> None:
-        async def flushed() -> bool:
-            with suppress(OSError):
-                send_redis(self.redis.url, b"FLUSHALL")
-                return True
-            return False
+        await self._with_redis("flushed", redis.Redis.flushall)
 
-        # Wait for a server that is starting: flushing nothing must not count as a fault.
-        await until(flushed, UP_SECONDS_MAX, "Redis is flushed")
+    async def _restore_redis(self) -> None:
+        """Give the server the contents that it had some time before, without a restart."""
+
+        def dump(client: redis.Redis) -> dict[bytes, bytes]:
+            found = {key: client.dump(key) for key in client.scan_iter()}
+            return {key: value for key, value in found.items() if value}
+
+        def restore(client: redis.Redis) -> None:
+            with client.pipeline(transaction=True) as pipeline:
+                pipeline.flushall()
+                for key, value in older.items():
+                    pipeline.restore(key, 0, value)
+                pipeline.execute()
+
+        older = await self._with_redis("read", dump)
+        await self._wait_down()
+        await self._with_redis("restored", restore)
+
+    async def _delete_redis_key(self) -> None:
+        """Remove a random key, as an eviction does."""
+
+        def delete(client: redis.Redis) -> None:
+            keys = sorted(client.scan_iter())
+            if keys:
+                client.delete(self._random.choice(keys))
+
+        await self._with_redis("changed", delete)
+
+    async def _with_redis(self, done: str, action: Callable[[redis.Redis], Answer]) -> Answer:
+        """Use the server; wait for one that is starting: a fault without an effect must not count."""
+
+        def act() -> Answer:
+            with redis.Redis.from_url(self.redis.url) as client:
+                return action(client)
+
+        async def acted() -> list[Answer]:
+            with suppress(redis.ConnectionError, redis.BusyLoadingError):
+                return [await asyncio.to_thread(act)]
+            return []
+
+        [answer] = await until(acted, UP_SECONDS_MAX, f"Redis is {done}")
+        return answer
 
     async def _kill_postgres(self) -> None:
         # Immediate shutdown: no checkpoint, so the next start recovers from the log.

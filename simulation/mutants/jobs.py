@@ -321,7 +321,7 @@ JOB_MUTANTS = (
     in_engine(
         "lost notifications of requests are not found",
         "duties.sweeper",
-        "[_message(request) for request in requests]",
+        "[request_message(request) for request in requests]",
         "[]",
     ),
     in_engine(

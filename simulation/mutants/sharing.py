@@ -81,14 +81,6 @@ SHARING_MUTANTS = tuple(
                 "COMPARISONS = 1\n",
             ),
             in_engine(
-                "a failed comparison with changed contents is not repeated",
-                "duties.sweeper",
-                "            await self._find_lost_tasks(math.inf, overdue_before=now)\n"
-                "            self._comparisons -= 1\n",
-                "            self._comparisons -= 1\n"
-                "            await self._find_lost_tasks(math.inf, overdue_before=now)\n",
-            ),
-            in_engine(
                 "a lease that may have expired is renewed without checking its owner",
                 "shard_lease",
                 "            if (self._shard, self.owner, epoch) not in [",

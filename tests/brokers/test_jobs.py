@@ -1,6 +1,7 @@
 """Jobs over brokers on servers, also when the servers are flushed."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tests.engine.harness import ENDS_SECONDS, Process, opened, plan
 from tests.engine.sharing_harness import deployed
 from tests.servers import send_redis
 from windlass.core.changes import Task
+from windlass.core.errors import BrokerUnavailable
 from windlass.core.plan import Plan
 
 JOBS = 20
@@ -66,6 +68,31 @@ async def test_jobs_complete_although_the_server_is_flushed_repeatedly(
             await emptied(on_site)
             await asyncio.sleep(0.02)
         ended = await ending
+        await process.stop()
+
+    assert {job.state.status for job in ended} == {"completed"}
+
+
+async def test_a_comparison_with_changed_contents_that_fails_is_repeated(
+    on_site: Site, tmp_path: Path
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, fan())
+        ask, failures = process.broker.missing, 0
+
+        async def missing(task_ids: Sequence[str]) -> Sequence[str]:
+            nonlocal failures
+            if task_ids and failures:
+                failures -= 1
+                raise BrokerUnavailable("on request")
+            return await ask(task_ids)
+
+        vars(process.broker)["missing"] = missing
+        await process.start()
+        jobs = [await process.submit() for _ in range(JOBS)]
+        failures = 2
+        await emptied(on_site)
+        ended = [await process.ended(job.spec.job_id) for job in jobs]
         await process.stop()
 
     assert {job.state.status for job in ended} == {"completed"}

@@ -29,7 +29,7 @@ from windlass.sinks.sqlite import SqliteSink
 
 async def main():
     connections = Connections({{"main_db": sys.argv[2]}}, Folder(Path(".")))
-    sink = (PostgresSink if sys.argv[1] == "postgres" else SqliteSink)(connections)
+    sink = (PostgresSink if sys.argv[1] == "postgres" else SqliteSink)(connections, 30.0)
     spec = SinkSpec(sys.argv[1], b'{{"table": "marks"}}', (), "run")
     for task in range({WRITES}):
         rows = [{{"task": task, "number": number}} for number in range({ROWS})]

@@ -56,9 +56,8 @@ class Sweeper:
         if self._incarnation is None:
             # The broker did not answer when the shard was taken.
             self._incarnation = incarnation
-        elif incarnation != self._incarnation:
-            await self._remove_outdated_tasks()
-            # Only now: after a failure the next sweep tries again.
+        # If it fails or the shard reloads meanwhile, the next sweep tries again.
+        elif incarnation != self._incarnation and await self._remove_outdated_tasks():
             self._incarnation = incarnation
             self._comparisons = COMPARISONS
         now = self._clock.now()
@@ -89,12 +88,17 @@ class Sweeper:
         if messages:
             await self._broker.send(shard.number, messages)
 
-    async def _remove_outdated_tasks(self) -> None:
-        """Remove the tasks that the broker has and the shard does not: older contents may contain ended attempts."""
+    async def _remove_outdated_tasks(self) -> bool:
+        """Remove the tasks that the broker has and the shard does not: older contents may contain ended attempts.
+
+        Returns whether this was done: a shard that is reloading does not know its tasks.
+        """
         shard = self._shard
         # The contents may also be without the epochs of owners.
         await self._broker.register_owner(shard.number, shard.lease.epoch)
         known = await self._broker.tasks_of(shard.number)
+        if not shard.ready.is_set():
+            return False
         in_flight = {
             job.task_id(attempt)
             for job in list(shard.jobs.values())
@@ -104,6 +108,7 @@ class Sweeper:
         if outdated:
             await shard.lease.assert_valid()
             await self._broker.cancel(outdated)
+        return True
 
     async def _find_lost_tasks(self, dispatched_before: float, *, overdue_before: int) -> None:
         """Publish again what the broker does not know twice in a row: the first time its result may be under way.
