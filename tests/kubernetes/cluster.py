@@ -158,7 +158,8 @@ class Cluster:
     async def collected(self) -> None:
         """Wait until all Jobs are being deleted, then delete their pods and remove their finalizers."""
         jobs = await self._until(
-            self.jobs, lambda jobs: all(job["metadata"].get("deletionTimestamp") for job in jobs)
+            self.jobs,
+            lambda jobs: jobs and all(job["metadata"].get("deletionTimestamp") for job in jobs),
         )
         for pod in await self.pods():
             await self.lose(pod)

@@ -11,6 +11,7 @@ from windlass.handlers.container import orphan_cleaner
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.config import ContainerConfig
+from windlass.handlers.container.identity import INSTANCE_LABEL
 from windlass.handlers.container.orphan_cleaner import delete_orphans
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
@@ -71,7 +72,7 @@ async def test_an_orphan_that_is_adopted_meanwhile_is_kept(any_place: Place) -> 
     name = await left_behind(any_place)
     link = connect(any_place.rules)
     api = KubernetesApi(link)
-    (job,) = (await api.jobs("default", "")).items
+    (job,) = (await api.jobs({INSTANCE_LABEL: "default"})).items
     await api.mark_followed(name)
     is_deleted = await api.delete(name, job.metadata.uid, job.metadata.resource_version)
     await link.aclose()
@@ -107,5 +108,5 @@ async def test_every_worker_that_runs_containers_deletes_orphans(
         task = await runner.publish("container", NODE)
         await cluster.deleting(name)
         await runner.broker.cancel([task.task_id])
+        await cluster.collected()
         await runner.error_of(task)
-    await cluster.collected()

@@ -6,6 +6,8 @@ from windlass.core.runs.messages import Container
 
 # The handler's name.
 CONTAINER = "container"
+# How long a worker may wait, before it reports that it stopped an attempt, until the container has stopped.
+STOP_SECONDS_MAX = 90.0
 _UNKNOWN = Container()
 
 

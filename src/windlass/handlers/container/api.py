@@ -16,10 +16,7 @@ from windlass.handlers.container.connection import (
 )
 from windlass.handlers.container.errors import KubernetesUnavailable
 from windlass.handlers.container.identity import (
-    INSTANCE_LABEL,
-    MANAGED_BY,
     NAME_LABEL,
-    PREFIX,
     followed_now,
 )
 from windlass.handlers.container.pods import KubernetesJob, ObjectMetadata, Pod
@@ -98,10 +95,10 @@ class KubernetesApi:
             return None
         return self._decode_response(f"Job {name}", response, KubernetesJob)
 
-    async def jobs(self, instance: str, page_token: str) -> KubernetesJobList:
-        """Return a page of the Jobs of an installation."""
+    async def jobs(self, labels: Mapping[str, str], page_token: str = "") -> KubernetesJobList:
+        """Return a page of the Jobs with these labels."""
         query: dict[str, str | int] = {
-            "labelSelector": f"{MANAGED_BY}={PREFIX},{INSTANCE_LABEL}={instance}",
+            "labelSelector": ",".join(f"{name}={value}" for name, value in labels.items()),
             "limit": JOBS_PER_PAGE,
         }
         if page_token:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from windlass.handlers.container.errors import (
+    AccessDenied,
     KubernetesRefused,
     KubernetesUnavailable,
     KubernetesUnusable,
@@ -51,6 +52,11 @@ class ApiResponse(Struct, frozen=True):
     def is_retryable(self) -> bool:
         """Whether the server is overloaded or failing."""
         return self.status == 429 or self.status >= 500
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the server does not know the account, or does not allow it this request."""
+        return self.status in (401, 403)
 
 
 class RequestRateLimiter:
@@ -128,7 +134,8 @@ class ClusterConnection:
                 ) from None
             else:
                 response = ApiResponse(received.status_code, received.content)
-                if not response.is_retryable:
+                # Denied after a failure: the server is starting, and the failed request may have taken effect.
+                if not response.is_retryable and not (failure and response.is_denied):
                     return response
                 failure = error_message(response)
                 pause = max(pause, _retry_after(received.headers.get("retry-after")))
@@ -241,12 +248,11 @@ def error_message(response: ApiResponse) -> str:
 
 def refusal(what: str, response: ApiResponse) -> KubernetesRefused:
     """Return the error of a request that the API server rejected."""
-    hint = ""
-    if response.status in (401, 403):
-        hint = "; grant the worker's account the permissions listed in the container reference"
-    return KubernetesRefused(
-        f"the cluster rejected {what}: {error_message(response)}{hint}", status=response.status
-    )
+    message = f"the cluster rejected {what}: {error_message(response)}"
+    if response.is_denied:
+        hint = "grant the worker's account the permissions listed in the container reference"
+        return AccessDenied(f"{message}; {hint}", status=response.status)
+    return KubernetesRefused(message, status=response.status)
 
 
 def _connection_lost(error: Exception) -> KubernetesUnavailable:

@@ -46,6 +46,26 @@ class AttemptIdentity(Struct, frozen=True):
         return f"{self.job_id}/{self.node_id}[{self.index}]#{self.attempt}"
 
     @property
+    def task_labels(self) -> dict[str, str]:
+        """The labels that the Jobs of all attempts of its task have."""
+        return {
+            MANAGED_BY: PREFIX,
+            "job-id": as_label(self.job_id),
+            f"{PREFIX}/node": as_label(self.node_id),
+            f"{PREFIX}/index": str(self.index),
+        }
+
+    def is_later_than(self, text: str) -> bool:
+        """Whether a text identifies an earlier attempt of the same task."""
+        task, _, attempt = text.rpartition("#")
+        return (
+            task == self.text.rpartition("#")[0]
+            and attempt.isascii()
+            and attempt.isdigit()
+            and int(attempt) < self.attempt
+        )
+
+    @property
     def name(self) -> str:
         """The name of its Job: the same on every worker, different for every attempt."""
         digest = hashlib.sha256(self.text.encode()).digest()
@@ -69,11 +89,8 @@ class AttemptIdentity(Struct, frozen=True):
     def labels(self) -> dict[str, str]:
         """The labels of the Job and its pods."""
         labels = {
-            MANAGED_BY: PREFIX,
+            **self.task_labels,
             NAME_LABEL: self.name,
-            "job-id": as_label(self.job_id),
-            f"{PREFIX}/node": as_label(self.node_id),
-            f"{PREFIX}/index": str(self.index),
             f"{PREFIX}/attempt": str(self.attempt),
         }
         if self.scheduled_at is not None:

@@ -7,7 +7,12 @@ from datetime import UTC, datetime, timedelta
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.connection import ClusterConnection
 from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
-from windlass.handlers.container.identity import FOLLOWED_ANNOTATION
+from windlass.handlers.container.identity import (
+    FOLLOWED_ANNOTATION,
+    INSTANCE_LABEL,
+    MANAGED_BY,
+    PREFIX,
+)
 from windlass.handlers.container.pods import KubernetesJob
 
 # The first check is delayed too: a worker that takes over a Job needs time to mark it.
@@ -41,7 +46,7 @@ async def delete_orphans(
     names: list[str] = []
     page_token = ""
     for _ in range(PAGES_MAX):
-        page = await api.jobs(instance, page_token)
+        page = await api.jobs({MANAGED_BY: PREFIX, INSTANCE_LABEL: instance}, page_token)
         for job in page.items:
             # The version is a precondition: a Job that a worker has marked in the meantime is kept.
             meta = job.metadata

@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from windlass.handlers.container.api import KubernetesApi
-from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
+from windlass.handlers.container.errors import (
+    OUTAGES,
+    AccessDenied,
+    KubernetesRefused,
+    KubernetesUnavailable,
+)
 from windlass.ports.handler import Context
 
 # A longer line is logged in parts.
@@ -74,6 +79,7 @@ class PodLog:
     async def _follow(self) -> None:
         pause = PAUSE_SECONDS_MIN
         failures_after_end = 0
+        is_denied = False
         while not self.truncated:
             is_over = self._over.is_set()
             try:
@@ -85,6 +91,9 @@ class PodLog:
                 if not _may_be_readable_later(error) or failures_after_end >= TRIES_AFTER_END_MAX:
                     self._ctx.log(f"(the log cannot be read: {error})", "warning")
                     return
+                if isinstance(error, AccessDenied) and not is_denied:
+                    self._ctx.log(f"(the log cannot be read at present: {error})", "warning")
+                is_denied = isinstance(error, AccessDenied)
             if is_over:
                 failures_after_end += 1
                 await asyncio.sleep(pause)
@@ -135,7 +144,7 @@ class PodLog:
 
 def _may_be_readable_later(error: KubernetesRefused | KubernetesUnavailable) -> bool:
     # The log of a container that has just started may not exist yet.
-    return isinstance(error, KubernetesUnavailable) or error.status in (400, 404)
+    return isinstance(error, OUTAGES) or error.status in (400, 404)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
