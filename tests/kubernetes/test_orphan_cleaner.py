@@ -110,3 +110,20 @@ async def test_every_worker_that_runs_containers_deletes_orphans(
         await runner.broker.cancel([task.task_id])
         await cluster.collected()
         await runner.error_of(task)
+
+
+async def test_a_job_of_an_ended_attempt_is_deleted_although_it_was_followed_recently(
+    any_place: Place,
+) -> None:
+    cluster = any_place.cluster
+    name = await left_behind(any_place)
+    body = await cluster.job()
+    labels = {**body["metadata"]["labels"], "windlass/attempt": "2"}
+    annotations = {**body["metadata"]["annotations"], "windlass/task": "j1/n[0]#2"}
+    later = {"name": "windlass-later", "labels": labels, "annotations": annotations}
+    template = {"spec": body["spec"]["template"]["spec"]}
+    await cluster.put_job(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": later, "spec": {"template": template}}
+    )
+
+    assert await deleted(any_place, in_seconds=0) == [name]

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -43,7 +44,12 @@ class AttemptIdentity(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The complete identity, unique to the attempt."""
-        return f"{self.job_id}/{self.node_id}[{self.index}]#{self.attempt}"
+        return f"{self.task}#{self.attempt}"
+
+    @property
+    def task(self) -> str:
+        """The task that the attempt is one of."""
+        return f"{self.job_id}/{self.node_id}[{self.index}]"
 
     @property
     def task_labels(self) -> dict[str, str]:
@@ -55,15 +61,10 @@ class AttemptIdentity(Struct, frozen=True):
             f"{PREFIX}/index": str(self.index),
         }
 
-    def is_later_than(self, text: str) -> bool:
-        """Whether a text identifies an earlier attempt of the same task."""
-        task, _, attempt = text.rpartition("#")
-        return (
-            task == self.text.rpartition("#")[0]
-            and attempt.isascii()
-            and attempt.isdigit()
-            and int(attempt) < self.attempt
-        )
+    def is_later_than(self, annotations: Mapping[str, str] | None) -> bool:
+        """Whether the annotations of a Job name an earlier attempt of the same task."""
+        task, attempt = attempt_of(annotations)
+        return task == self.task and 0 < attempt < self.attempt
 
     @property
     def name(self) -> str:
@@ -123,6 +124,14 @@ def identity_of(
         workflow_id=workflow_id,
         scheduled_at=scheduled_at,
     )
+
+
+def attempt_of(annotations: Mapping[str, str] | None) -> tuple[str, int]:
+    """Return the task and the number of the attempt that a Job belongs to; 0 if Windlass did not create it."""
+    task, _, attempt = (annotations or {}).get(TASK_ANNOTATION, "").rpartition("#")
+    if not (task and attempt.isascii() and attempt.isdigit()):
+        return task, 0
+    return task, int(attempt)
 
 
 def followed_now() -> dict[str, str]:

@@ -19,7 +19,7 @@ from windlass.handlers.container.errors import (
     PodLost,
     PodStartTimeout,
 )
-from windlass.handlers.container.identity import TASK_ANNOTATION, AttemptIdentity, identity_of
+from windlass.handlers.container.identity import AttemptIdentity, identity_of
 from windlass.handlers.container.job_creation import JobCreation
 from windlass.handlers.container.job_removal import stop_seconds, wait_until_gone
 from windlass.handlers.container.manifest import JobManifest, build
@@ -203,8 +203,7 @@ class KubernetesAttempt:
         )
         loop = asyncio.get_running_loop()
         for job in listed.items:
-            task = (job.metadata.annotations or {}).get(TASK_ANNOTATION, "")
-            if job.is_over or not identity.is_later_than(task):
+            if job.is_over or not identity.is_later_than(job.metadata.annotations):
                 continue
             name, uid = job.metadata.name, job.metadata.uid
             self._ctx.log(f"removing Job {name} of an earlier attempt", "warning")
