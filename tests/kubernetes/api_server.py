@@ -19,7 +19,7 @@ from tests.kubernetes.role import allows, documented_rules
 TOKEN = "a-token"
 CONTROLLER_TOKEN = "the-token-of-the-controllers"
 ROUTE = re.compile(
-    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[^/]+)/(?P<kind>pods|jobs)"
+    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[^/]+)/(?P<kind>pods|jobs|events)"
     r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>status|log))?"
 )
 
@@ -197,7 +197,12 @@ class ApiServer:
             case "POST", None:
                 return 201, self.objects.create(kind, namespace, body)
             case "GET", None:
-                items = self.objects.select(kind, namespace, call.query.get("labelSelector", ""))
+                items = self.objects.select(
+                    kind,
+                    namespace,
+                    call.query.get("labelSelector", ""),
+                    call.query.get("fieldSelector", ""),
+                )
                 return 200, {
                     "metadata": {"resourceVersion": str(self.objects.version)},
                     "items": items,

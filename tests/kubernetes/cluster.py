@@ -24,6 +24,7 @@ class Cluster:
         self._http = http
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
 
     async def jobs(self) -> list[Object]:
         return (await self._request("GET", self._jobs))["items"]
@@ -94,6 +95,23 @@ class Cluster:
         pod = await self.make_pod()
         await self.start(pod)
         return pod
+
+    async def warn(self, about: Object, reason: str, message: str) -> None:
+        """Record a warning about an object, as the controllers of a cluster do."""
+        meta = about["metadata"]
+        involved = {"kind": about["kind"], "uid": meta["uid"], "name": meta["name"]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{meta['name']}."},
+            "involvedObject": {**involved, "namespace": self.namespace},
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": now(),
+            "lastTimestamp": now(),
+        }
+        await self._request("POST", self._events, body)
 
     async def hold(self, pod: Object, reason: str, message: str = "") -> None:
         """Report that the container waits, with a reason."""

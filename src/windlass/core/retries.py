@@ -34,6 +34,8 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
     "pod_start_timeout": "infra",
     START_TIMEOUT: "infra",
     "artifacts_unavailable": "infra",
+    # The cluster has no room at present, which costs no attempt.
+    "quota_exceeded": RATE_LIMITED,
     "timeout": "timeout",
     "cancelled": "cancelled",
     RATE_LIMITED: RATE_LIMITED,

@@ -19,13 +19,20 @@ from windlass.handlers.container.identity import (
     NAME_LABEL,
     followed_now,
 )
-from windlass.handlers.container.pods import KubernetesJob, ObjectMetadata, Pod
+from windlass.handlers.container.pods import (
+    ClusterEvent,
+    KubernetesJob,
+    ObjectMetadata,
+    Pod,
+)
 
 # A Job has one pod; more are listed only to report the error.
 PODS_MAX = 10
 JOBS_PER_PAGE = 500
 # A watch that did not end this long after its own timeout has lost its connection.
 WATCH_GRACE_SECONDS = 15.0
+# The events of one object within the hour for which a cluster keeps them; equal ones are counted in one.
+EVENTS_MAX = 100
 LINE_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -49,6 +56,12 @@ class KubernetesJobList(Struct, frozen=True):
     items: list[KubernetesJob]
 
 
+class ClusterEventList(Struct, frozen=True):
+    """Events of the cluster."""
+
+    items: list[ClusterEvent]
+
+
 class WatchEvent(Struct, frozen=True):
     """One line of a watch."""
 
@@ -65,6 +78,7 @@ class KubernetesApi:
         namespace = quote(connection.namespace)
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
 
     async def create(self, manifest: Mapping[str, Any]) -> KubernetesJob | None:
         """Create a Job; return None if one with this name exists."""
@@ -126,6 +140,18 @@ class KubernetesApi:
         query = {"labelSelector": f"{NAME_LABEL}={name}", "limit": PODS_MAX}
         response = await self.connection.request("GET", self._pods, count=self._count, query=query)
         return self._decode_response(f"the pods of Job {name}", response, PodList)
+
+    async def last_warning(self, uid: str) -> ClusterEvent | None:
+        """Return the last warning about an object."""
+        query: dict[str, str | int] = {
+            "fieldSelector": f"involvedObject.uid={uid},type=Warning",
+            "limit": EVENTS_MAX,
+        }
+        response = await self.connection.request(
+            "GET", self._events, count=self._count, query=query
+        )
+        events = self._decode_response("the list of events", response, ClusterEventList).items
+        return max(events, key=lambda event: event.last_at, default=None)
 
     async def watch(self, name: str, version: str, seconds: int) -> AsyncGenerator[tuple[str, Pod]]:
         """Yield changes of the pods of a Job since a version, until the server closes the watch."""

@@ -15,6 +15,7 @@ from windlass.handlers.container.errors import (
     KubernetesRefused,
     KubernetesUnavailable,
     KubernetesUnusable,
+    QuotaExceeded,
 )
 
 # For the types only: the client is loaded when a container first needs it.
@@ -31,6 +32,8 @@ BACKGROUND_SECONDS_MAX = 10.0
 # How long abandoned requests may take to establish a connection that can be closed.
 HANDSHAKE_SECONDS_MAX = 1.0
 MESSAGE_CHARS_MAX = 1000
+# How API servers begin the message about a quota; its status is that of a missing permission.
+QUOTA_TEXT = "exceeded quota"
 
 Result = TypeVar("Result")
 Count = Callable[[], None]
@@ -246,9 +249,11 @@ def error_message(response: ApiResponse) -> str:
     return f"{response.status} {message}"[:MESSAGE_CHARS_MAX].strip()
 
 
-def refusal(what: str, response: ApiResponse) -> KubernetesRefused:
+def refusal(what: str, response: ApiResponse) -> KubernetesRefused | QuotaExceeded:
     """Return the error of a request that the API server rejected."""
     message = f"the cluster rejected {what}: {error_message(response)}"
+    if response.status == 403 and QUOTA_TEXT in message:
+        return QuotaExceeded(message, status=response.status)
     if response.is_denied:
         hint = "grant the worker's account the permissions listed in the container reference"
         return AccessDenied(f"{message}; {hint}", status=response.status)

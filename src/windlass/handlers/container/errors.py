@@ -51,6 +51,12 @@ class PodLost(RetryableError):
     type = "pod_lost"
 
 
+class QuotaExceeded(RetryableError):
+    """A quota of the namespace leaves no room for the Job or its pod at present."""
+
+    type = "quota_exceeded"
+
+
 class JobNameTaken(FatalError):
     """A Job with this name was not created by this attempt."""
 

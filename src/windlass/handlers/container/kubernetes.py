@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
 from typing import Any
 
 from windlass.handlers.command import ExitCodeError
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.config import KubernetesConfig
-from windlass.handlers.container.connection import ClusterConnection
+from windlass.handlers.container.connection import QUOTA_TEXT, ClusterConnection
 from windlass.handlers.container.errors import (
     AccessDenied,
     KubernetesRefused,
@@ -18,6 +18,7 @@ from windlass.handlers.container.errors import (
     Outage,
     PodLost,
     PodStartTimeout,
+    QuotaExceeded,
 )
 from windlass.handlers.container.identity import AttemptIdentity, identity_of
 from windlass.handlers.container.job_creation import JobCreation
@@ -46,6 +47,9 @@ from windlass.handlers.container.pods import (
     waiting_reason,
 )
 from windlass.ports.handler import Context
+
+# How long reading the events of a container that did not start may take.
+EVENTS_SECONDS_MAX = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +129,7 @@ class KubernetesAttempt:
                 await self._create_or_adopt()
                 terminated = await self._observe(start_timeout)
         except TimeoutError:
-            raise self._start_timeout_error(start_seconds) from None
+            raise await self._start_timeout_error(start_seconds) from None
         if self._log is not None:
             await self._log.finish()
         self._raise_disruption(terminated)
@@ -262,13 +266,33 @@ class KubernetesAttempt:
             "warning" if is_new_denial else "debug",
         )
 
-    def _start_timeout_error(self, start_seconds: float) -> Exception:
+    async def _start_timeout_error(self, start_seconds: float) -> Exception:
         text = f"Job {self._name} did not start within {start_seconds:g} s"
         if self._outage is not None:
             return KubernetesUnavailable(f"{text}: {self._outage}")
         if self._job is None:
             return KubernetesUnavailable(f"{text}: the API server has not answered yet")
-        return PodStartTimeout(f"{text}: {waiting_reason(self._job, self._pod, self._main)}")
+        text += f": {waiting_reason(self._job, self._pod, self._main)}"
+        warnings = await self._warnings(self._job)
+        if warnings:
+            text += f"; last warning: {'; '.join(warnings)}"
+        if any(QUOTA_TEXT in warning for warning in warnings):
+            return QuotaExceeded(text)
+        return PodStartTimeout(text)
+
+    async def _warnings(self, job: KubernetesJob) -> list[str]:
+        """Return the last warnings of the cluster about the Job and its pod, if the worker may read them."""
+        objects = [("Job", job.metadata)]
+        if self._pod is not None:
+            objects.append(("pod", self._pod.metadata))
+        found: list[str] = []
+        with suppress(TimeoutError, KubernetesUnavailable, KubernetesRefused):
+            async with asyncio.timeout(EVENTS_SECONDS_MAX):
+                for kind, metadata in objects:
+                    event = await self._api.last_warning(metadata.uid)
+                    if event is not None:
+                        found.append(f"{kind} {metadata.name}: {event.text}")
+        return found
 
     def _evaluate(self, observation: PodObservation) -> ContainerStateTerminated | None:
         """Return how the container ended, None while it may still run; raise the error of a pod that failed."""

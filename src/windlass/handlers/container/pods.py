@@ -1,6 +1,6 @@
 """Kubernetes objects as far as they are read here, and what they say about a container: waiting, running, ended."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -189,6 +189,27 @@ class KubernetesJob(Struct, frozen=True, rename="camel"):
     def condition(self, kind: str) -> StatusCondition | None:
         """Return the condition of this kind if it is true."""
         return true_condition(self.status.conditions, kind)
+
+
+class ClusterEvent(Struct, frozen=True, rename="camel"):
+    """What a component of the cluster reports about an object, for example that its pod cannot be created."""
+
+    metadata: ObjectMetadata
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+    @property
+    def last_at(self) -> datetime:
+        """When it happened last; components use different fields for that."""
+        at = self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+        return at or datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def text(self) -> str:
+        """The reason and the message."""
+        return _with_message(self.reason, self.message)
 
 
 def true_condition(conditions: list[StatusCondition] | None, kind: str) -> StatusCondition | None:
