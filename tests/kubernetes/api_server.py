@@ -83,6 +83,8 @@ class ApiServer:
         # Cleared while a test delays all requests.
         self.open = asyncio.Event()
         self.open.set()
+        # Requests for logs get no answer.
+        self.hangs_logs = False
         self._faults: list[tuple[str, str, Fault]] = []
         self._logs: dict[str, Log] = {}
         self._streams: dict[asyncio.StreamWriter, str] = {}
@@ -160,6 +162,8 @@ class ApiServer:
             if found is None:
                 raise Refused(404, "NotFound", "the server could not find the requested resource")
             self._authorize(call, headers.get("authorization", ""), found)
+            if found["sub"] == "log" and self.hangs_logs:
+                await asyncio.Event().wait()
             if found["sub"] == "log":
                 await self._send_log(call, found["ns"], found["name"], writer)
                 return

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from tests.handlers.handler_harness import Runner, running
 from tests.kubernetes.api_server import ApiServer
 from tests.kubernetes.conftest import Place
+from windlass.core.messages import Succeeded
 from windlass.handlers.container import connection, job_creation, job_removal, patience, pod_log
 from windlass.handlers.container.config import ContainerConfig
 
@@ -521,3 +522,43 @@ async def test_a_stopped_attempt_is_reported_when_its_pod_has_stopped(
         error = await runner.error_of(task)
 
     assert error.type == {"cancel": "cancelled", "timeout": "timeout"}[ends]
+
+
+async def test_requests_that_wait_for_others_do_not_use_up_the_start_timeout(
+    place: Place, server: ApiServer
+) -> None:
+    rules = replace(place.rules, requests_per_second=10.0, requests_burst=1)
+    async with running(container=ContainerConfig("kubernetes", rules)) as runner:
+        tasks = [
+            await runner.publish("container", {**NODE, "start_timeout": 0.8}) for _ in range(8)
+        ]
+        for job in await place.cluster.jobs_of(len(tasks)):
+            pod = await place.cluster.make_pod(job)
+            await place.cluster.start(pod)
+            await place.cluster.end(pod, job=job)
+        outputs = await runner.finished_all(tasks)
+
+    assert all(isinstance(one.outcome, Succeeded) for one in outputs)
+
+
+@pytest.mark.parametrize(("hangs", "said"), [(True, "timed out"), (False, "injected fault")])
+async def test_a_failing_log_endpoint_hardly_delays_the_end(
+    place: Place, server: ApiServer, monkeypatch: pytest.MonkeyPatch, hangs: bool, said: str
+) -> None:
+    monkeypatch.setattr(pod_log, "REST_SILENCE_SECONDS_MAX", 0.1)
+    loop = asyncio.get_running_loop()
+    async with running(container=place.defaults) as runner:
+        task = await runner.publish("container", NODE)
+        server.hangs_logs = hangs
+        server.fail("GET", "/log", 503, times=0 if hangs else 1000)
+        pod = await place.cluster.started()
+        await runner.started(task)
+        await until(lambda: server.count("GET", "/log") >= (1 if hangs else 6))
+        began = loop.time()
+        await place.cluster.end(pod)
+        output = await runner.output_of(task)
+        elapsed = loop.time() - began
+
+    assert output["exit_code"] == 0
+    assert elapsed < 2.0
+    assert any(said in line.message for line in runner.lines if line.level == "warning")

@@ -1,6 +1,6 @@
 """The requests of one container to a cluster, counted: its Job, its pods, their changes, their log."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -74,6 +74,8 @@ class KubernetesApi:
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.calls = 0
+        # Called with the seconds for which a request of this attempt waits for others of the worker.
+        self.on_queued: Callable[[float], None] | None = None
         self.connection = connection
         namespace = quote(connection.namespace)
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
@@ -186,8 +188,10 @@ class KubernetesApi:
         ) as response:
             yield response.aiter_bytes()
 
-    def _count(self) -> None:
+    def _count(self, queued_seconds: float) -> None:
         self.calls += 1
+        if self.on_queued is not None and queued_seconds > 0:
+            self.on_queued(queued_seconds)
 
     def _decode_response(self, what: str, response: ApiResponse, kind: type[Any]) -> Any:
         if not response.is_success:

@@ -36,7 +36,8 @@ MESSAGE_CHARS_MAX = 1000
 QUOTA_TEXT = "exceeded quota"
 
 Result = TypeVar("Result")
-Count = Callable[[], None]
+# Called for every request, with the seconds for which it waits for its turn.
+Count = Callable[[float], None]
 log = logging.getLogger(__name__)
 
 
@@ -235,9 +236,9 @@ class ClusterConnection:
 
     async def _wait_for_slot(self, count: Count) -> None:
         seconds = self._rate_limiter.reserve()
+        count(seconds)
         if seconds > 0:
             await asyncio.sleep(seconds)
-        count()
 
 
 def error_message(response: ApiResponse) -> str:

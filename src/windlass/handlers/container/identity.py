@@ -35,7 +35,7 @@ class AttemptIdentity(Struct, frozen=True):
     index: int
     attempt: int
     idempotency_key: str
-    workflow_id: str = ""
+    run_id: str = ""
     scheduled_at: datetime | None = None
 
     # Labels that nodes cannot set.
@@ -75,11 +75,6 @@ class AttemptIdentity(Struct, frozen=True):
         return "-".join(part for part in (PREFIX, shown, short) if part)
 
     @property
-    def run_id(self) -> str:
-        """The workflow and the scheduled time; of a scheduled run, its id."""
-        return f"{self.workflow_id}:{self._slot}"
-
-    @property
     def _slot(self) -> str:
         if self.scheduled_at is None:
             return ""
@@ -95,8 +90,9 @@ class AttemptIdentity(Struct, frozen=True):
             f"{PREFIX}/attempt": str(self.attempt),
         }
         if self.scheduled_at is not None:
-            labels["run-id"] = as_label(self.run_id)
             labels["scheduled-at"] = as_label(self._slot)
+        if self.run_id:
+            labels["run-id"] = as_label(self.run_id)
         return labels
 
     def variables(self, result_file: str) -> dict[str, str]:
@@ -112,7 +108,7 @@ class AttemptIdentity(Struct, frozen=True):
 
 
 def identity_of(
-    ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None
+    ctx: Context, run_id: str = "", scheduled_at: datetime | None = None
 ) -> AttemptIdentity:
     """Return the identity of the attempt that a handler runs."""
     return AttemptIdentity(
@@ -121,7 +117,7 @@ def identity_of(
         index=ctx.index,
         attempt=ctx.attempt,
         idempotency_key=ctx.idempotency_key,
-        workflow_id=workflow_id,
+        run_id=run_id,
         scheduled_at=scheduled_at,
     )
 

@@ -86,12 +86,18 @@ def _identity(ctx: Context, params: ContainerParams) -> AttemptIdentity:
     origin = params.origin
     if origin is None:
         return identity_of(ctx)
-    return identity_of(ctx, origin.workflow_id, origin.scheduled_at)
+    return identity_of(ctx, origin.run_id, origin.scheduled_at)
 
 
 def _is_continued_elsewhere(ctx: Context, error: BaseException) -> bool:
     """Whether the Job should keep running: the attempt was handed back, or this worker is being shut down."""
     return isinstance(error, asyncio.CancelledError) and (ctx.handed_back or not ctx.cancelled)
+
+
+def _extend(timeout: asyncio.Timeout, seconds: float) -> None:
+    when = timeout.when()
+    if when is not None and not timeout.expired():
+        timeout.reschedule(when + seconds)
 
 
 class KubernetesAttempt:
@@ -124,12 +130,16 @@ class KubernetesAttempt:
         """Create or adopt the Job, and follow it until its container has terminated."""
         try:
             async with asyncio.timeout(start_seconds) as start_timeout:
+                # What its requests wait for those of other attempts is not part of the time that it has to start.
+                self._api.on_queued = partial(_extend, start_timeout)
                 if identity.attempt > 1:
                     await self._remove_earlier(identity, start_timeout)
                 await self._create_or_adopt()
                 terminated = await self._observe(start_timeout)
         except TimeoutError:
             raise await self._start_timeout_error(start_seconds) from None
+        finally:
+            self._api.on_queued = None
         if self._log is not None:
             await self._log.finish()
         self._raise_disruption(terminated)

@@ -22,6 +22,8 @@ PAUSE_SECONDS_MIN = 0.25
 PAUSE_SECONDS_MAX = 5.0
 # How long reading the rest of the log may take once the container has terminated.
 REST_SECONDS_MAX = 10.0
+# A log endpoint that sends nothing for this long after the end delays it no further.
+REST_SILENCE_SECONDS_MAX = 2.0
 # Attempts to read a log that is not found, after the container has terminated.
 TRIES_AFTER_END_MAX = 3
 
@@ -60,15 +62,25 @@ class PodLog:
         self._over.set()
         try:
             async with asyncio.timeout(REST_SECONDS_MAX):
-                await asyncio.shield(self._following)
+                await self._wait_while_read()
                 if self.truncated:
                     await self._read_end()
         except (TimeoutError, KubernetesUnavailable, KubernetesRefused) as error:
             self._ctx.log(
-                f"(the rest of the log could not be read: {error or 'timed out'})", "warning"
+                f"(the rest of the log could not be read: {str(error) or 'timed out'})", "warning"
             )
         finally:
             await self.stop()
+
+    async def _wait_while_read(self) -> None:
+        """Wait until the log was read; raise TimeoutError once nothing arrives for a while."""
+        left = None
+        while left != self._left:
+            left = self._left
+            await asyncio.wait([self._following], timeout=REST_SILENCE_SECONDS_MAX)
+            if self._following.done():
+                return
+        raise TimeoutError
 
     async def stop(self) -> None:
         """Stop reading."""
@@ -99,6 +111,10 @@ class PodLog:
                 await asyncio.sleep(pause)
             else:
                 await self._wait_for_end(pause)
+                if self._over.is_set():
+                    # The pauses after the end do not continue the longer ones before it.
+                    pause = PAUSE_SECONDS_MIN
+                    continue
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _wait_for_end(self, seconds_max: float) -> None:
