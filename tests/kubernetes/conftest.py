@@ -56,10 +56,10 @@ async def real(server: RealServer, folder: Path) -> AsyncIterator[Place]:
     async with httpx2.AsyncClient(
         base_url=server.url, headers=headers, verify=False, timeout=30
     ) as http:
-        namespace = await new_namespace(http)
+        namespace = await new_namespace(http, server.worker_token)
         trust = {"insecure-skip-tls-verify": True}
         config = write_kubeconfig(
-            folder / "kubeconfig", server.url, server.token, namespace, **trust
+            folder / "kubeconfig", server.url, server.worker_token, namespace, **trust
         )
         yield Place(Cluster(http, namespace), _rules(config))
 
