@@ -31,6 +31,12 @@ class ProcessDied(RetryableError):
     type = "worker_lost"
 
 
+class PodEvicted(RetryableError):
+    """The cluster evicted the pod of a handler."""
+
+    type = "pod_evicted"
+
+
 class ExecutionLog:
     """All executions of a simulation."""
 
@@ -141,6 +147,8 @@ class ExecutionLog:
                 raise FatalError("scripted fatal error")
             case workflow_drafts.DIES:
                 raise ProcessDied("scripted death")
+            case workflow_drafts.EVICTED:
+                raise PodEvicted("scripted eviction")
             case workflow_drafts.KILLS:
                 self._kill_worker()
             case _:

@@ -25,8 +25,9 @@ SINK = "table"
 ELEMENT = "item"
 
 # What one attempt of a scripted handler does.
-OK, NULL, ERROR, FLAKY, LATER, LIMITED, FATAL, SLOW, STUBBORN, DIES, KILLS = (
+OK, NULL, ERROR, FLAKY, LATER, LIMITED, FATAL, SLOW, STUBBORN, DIES, KILLS, EVICTED = (
     "ok", "null", "error", "flaky", "later", "limited", "fatal", "slow", "stubborn", "dies", "kills",
+    "evicted",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from simulation.workflow_drafts import (
     DIES,
     ELEMENT,
     ERROR,
+    EVICTED,
     FATAL,
     FLAKY,
     KILLS,
@@ -74,10 +75,26 @@ def random_plan(workflow_id: str, random: Random, large_bytes: int = 0) -> Plan:
     if extra.random() < 0.4:
         for draft in nodes:
             _add_bounds(draft, extra)
+    evicting = Random(sum(random.getstate()[1][1:5]))
+    if evicting.random() < 0.2:
+        for draft in nodes:
+            _add_evictions(draft, evicting)
     if random.random() < 0.7:
         nodes = _framed(nodes)
     timeout = random.choice([2.0, 8.0, 30.0]) if random.random() < 0.15 else None
     return compiled(workflow_id, nodes, fail_fast=random.random() < 0.5, timeout_seconds=timeout)
+
+
+def _add_evictions(draft: NodeDraft, random: Random) -> None:
+    """Let the cluster evict the pods of the first attempts."""
+    evictions = (EVICTED,) * random.randint(0, 3)
+    draft.script = msgspec.structs.replace(
+        draft.script,
+        actions=(*evictions, *draft.script.actions),
+        iteration_actions=tuple(
+            (*evictions, *actions) for actions in draft.script.iteration_actions
+        ),
+    )
 
 
 def _add_bounds(draft: NodeDraft, random: Random) -> None:

@@ -109,8 +109,20 @@ JOB_MUTANTS = (
     in_core(
         "a lost process uses up attempts",
         "attempts",
-        "    attempt.attempts_before += 1\n    dispatch",
-        "    dispatch",
+        "    attempt.attempts_before += 1\n    if is_of_cluster",
+        "    if is_of_cluster",
+    ),
+    in_core(
+        "an evicted pod is replaced without a pause",
+        "retries",
+        "LOSS_DELAY_SECONDS = 1.0",
+        "LOSS_DELAY_SECONDS = 0.0",
+    ),
+    in_core(
+        "the delay of a plain node after an eviction is not stored",
+        "rows",
+        "job.late or attempt.has_progress:",
+        "job.late or attempt.rate_limits:",
     ),
     in_core(
         "an attempt keeps the start of a lost worker",

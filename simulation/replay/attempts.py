@@ -20,6 +20,9 @@ _NOT_FROM_HANDLER = frozenset({
     "upstream_failed", "template_failed", "worker_lost", "merge_failed", "chunk_invalid", "output_too_large",
     "artifact_not_found", "pages_exhausted",
 })  # fmt: skip
+# Losses that a cluster reports: the next attempt follows after a growing delay and costs none.
+_POD_LOSSES = frozenset({"node_lost", "pod_evicted", "pod_lost"})
+_POD_LOSS_DELAY_SECONDS_MAX = 60.0
 # Errors that a worker reports although the handler did not fail.
 _HANDLER_DID_NOT_FAIL = (*_NOT_FROM_HANDLER, "timeout", "artifacts_unavailable", "sink_failed")
 
@@ -102,17 +105,24 @@ def _retry(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Ev
     _check_timeout(findings, unit, event, error)
     unit.worker_id = data.get("worker_id")
     least = _declared_delay(rule, made, error.get("retry_after_seconds") or 0.0)
-    if _is_uncounted(unit, event, error, delay):
+    jitter = rule.jitter
+    if error.get("type") in _POD_LOSSES:
+        unit.losses += 1
+        if unit.losses > unit.plan.redeliveries_max:
+            findings.report("I3", f"{describe(event)} after {unit.losses} losses")
+        least, jitter = min(2.0 ** (unit.losses - 1), _POD_LOSS_DELAY_SECONDS_MAX), 0.0
+        unit.attempts_before += 1
+    elif _is_uncounted(unit, event, error, delay):
         least = _rate_limited_delay(rule, unit, error)
         unit.rate_limited_at = unit.rate_limited_at or event.at
         unit.rate_limits += 1
         unit.attempts_before += 1
     elif made >= rule.attempts_max:
         findings.report("I3", f"{describe(event)} after {made} of {rule.attempts_max} attempts")
-    most = least * (1 + rule.jitter)
+    most = least * (1 + jitter)
     if not least - _DELAY_SLACK <= delay <= most + _DELAY_SLACK:
         findings.report(
-            "I23", f"{describe(event)} waits {delay} s; declared: {least} s, jitter {rule.jitter}"
+            "I23", f"{describe(event)} waits {delay} s; declared: {least} s, jitter {jitter}"
         )
     if rule.when is None and not error.get("retryable", True):
         findings.report("I3", f"{describe(event)} although its error is not retryable")
@@ -122,7 +132,7 @@ def _retry(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Ev
 
 def is_rate_limited(error: dict[str, Any]) -> bool:
     """Return whether a server refused an attempt because there were too many."""
-    return error.get("type") == "rate_limited" or error.get("status") == 429
+    return error.get("type") in ("rate_limited", "quota_exceeded") or error.get("status") == 429
 
 
 def _is_uncounted(
@@ -220,7 +230,12 @@ def fail(findings: Findings, node: ReplayedNode, unit: ReplayedUnit, event: Even
     if event.meta is not None:
         _check_meta(findings, unit, event)
     made, rule = unit.attempt - unit.attempts_before, unit.plan.on_error
-    is_retryable = error.get("retryable", True) and kind not in _NOT_FROM_HANDLER
+    is_loss = kind in _POD_LOSSES
+    if is_loss:
+        unit.losses += 1
+        if unit.losses <= unit.plan.redeliveries_max:
+            findings.report("I3", f"{describe(event)} after {unit.losses} losses")
+    is_retryable = error.get("retryable", True) and kind not in _NOT_FROM_HANDLER and not is_loss
     may_wait = rule.rate_limited_max_seconds > 0 and unit.rate_limited_at is None
     longest = _rate_limited_delay(rule, unit, error) * (1 + rule.jitter)
     has_time = may_wait and longest <= rule.rate_limited_max_seconds

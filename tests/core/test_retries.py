@@ -321,3 +321,34 @@ def test_a_row_keeps_the_start_of_the_first_attempt() -> None:
     assert row.first_started_at == first_started_at
     assert row.started_at is not None
     assert row.started_at > first_started_at
+
+
+def test_the_attempts_after_losses_of_pods_follow_with_growing_delays_and_cost_none() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
+
+    delays: list[int] = []
+    for attempt in range(1, 4):
+        harness.fail("a", type="pod_evicted")
+        assert harness.state("a") == "waiting"
+        due_at = harness.rows["a"].due_at
+        assert due_at is not None
+        delays.append((due_at - harness.now) // SECOND)
+        harness.now = due_at
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
+
+    assert delays == [1, 2, 4]
+    assert harness.state("a") == "dispatched"
+
+
+def test_a_node_fails_after_too_many_losses_of_its_pod() -> None:
+    harness = JobHarness(plan_of({"a": []}))
+    harness.begin()
+
+    for attempt in range(1, 6):
+        harness.fail("a", type="pod_lost")
+        harness.now = harness.rows["a"].due_at or 0
+        harness.apply(TimerDue("job", TimerKind.RETRY, "a", attempt))
+    harness.fail("a", type="pod_lost")
+
+    assert harness.state("a") == "failed"

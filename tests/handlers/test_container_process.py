@@ -10,6 +10,7 @@ import pytest
 from handler_harness import running
 
 from windlass.core.messages import Failed
+from windlass.handlers import command
 
 
 def python(code: str) -> list[str]:
@@ -204,3 +205,17 @@ async def test_a_container_that_cannot_run_as_a_process_fails_permanently(
 
     assert (error.type, error.retryable) == (type_, False)
     assert words in error.message
+
+
+async def test_a_command_that_ignores_its_termination_has_exited_before_it_is_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(command, "TERMINATE_SECONDS", 0.1)
+    code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+    process = await command.start(python(code), {}, None)
+    assert process.stdout is not None
+    await process.stdout.readline()
+
+    await command.terminate(process)
+
+    assert process.returncode == -9

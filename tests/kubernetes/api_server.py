@@ -13,10 +13,13 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from tests.kubernetes.objects import Object, Objects, Refused, matches
+from tests.kubernetes.role import allows, documented_rules
 
+# The worker's token, which has the permissions of the documented Role, and that of the cluster's own controllers.
 TOKEN = "a-token"
+CONTROLLER_TOKEN = "the-token-of-the-controllers"
 ROUTE = re.compile(
-    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[^/]+)/(?P<kind>pods|jobs)"
+    r"/(?:api/v1|apis/batch/v1)/namespaces/(?P<ns>[^/]+)/(?P<kind>pods|jobs|events)"
     r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>status|log))?"
 )
 
@@ -73,9 +76,15 @@ class ApiServer:
         self.calls: list[Call] = []
         self.url = ""
         self.token = TOKEN
+        # The permissions of the worker's token.
+        self.rules = documented_rules()
+        # True for a moment after a start: the rules are not loaded, and every request of the worker is denied.
+        self.denies_all = False
         # Cleared while a test delays all requests.
         self.open = asyncio.Event()
         self.open.set()
+        # Requests for logs get no answer.
+        self.hangs_logs = False
         self._faults: list[tuple[str, str, Fault]] = []
         self._logs: dict[str, Log] = {}
         self._streams: dict[asyncio.StreamWriter, str] = {}
@@ -112,6 +121,15 @@ class ApiServer:
             self._streams.pop(writer, None)
         return len(found)
 
+    def restart(self) -> None:
+        """Lose all connections, and deny every request of the worker until `ready`."""
+        self.denies_all = True
+        self.hang_up()
+
+    def ready(self) -> None:
+        """Load the access rules, as a server does a moment after its start."""
+        self.denies_all = False
+
     def hang_up(self) -> None:
         for writer in list(self._connections):
             writer.transport.abort()
@@ -140,11 +158,12 @@ class ApiServer:
             await _send(writer, fault.status, _status(refused), **fault.headers)
             return
         try:
-            if headers.get("authorization") != f"Bearer {self.token}":
-                raise Refused(401, "Unauthorized", "Unauthorized")
             found = ROUTE.fullmatch(call.path)
             if found is None:
                 raise Refused(404, "NotFound", "the server could not find the requested resource")
+            self._authorize(call, headers.get("authorization", ""), found)
+            if found["sub"] == "log" and self.hangs_logs:
+                await asyncio.Event().wait()
             if found["sub"] == "log":
                 await self._send_log(call, found["ns"], found["name"], writer)
                 return
@@ -159,6 +178,22 @@ class ApiServer:
             raise ConnectionError("injected fault")
         await _send(writer, code, answer)
 
+    def _authorize(self, call: Call, given: str, found: "re.Match[str]") -> None:
+        """Allow controllers everything, and the worker what the documented Role allows."""
+        if given == f"Bearer {CONTROLLER_TOKEN}":
+            return
+        if given != f"Bearer {self.token}":
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        resource = "/".join(part for part in (found["kind"], found["sub"]) if part)
+        verb = _verb(call, found["name"])
+        if self.denies_all or not allows(self.rules, resource, verb):
+            raise Refused(
+                403,
+                "Forbidden",
+                f'{resource} is forbidden: User "tester" cannot {verb} resource "{resource}" '
+                f'in the namespace "{found["ns"]}"',
+            )
+
     def _do(self, call: Call, found: "re.Match[str]") -> tuple[int, Object]:
         kind, namespace, name = found["kind"], found["ns"], found["name"]
         body: Any = msgspec.json.decode(call.body) if call.body else {}
@@ -166,7 +201,12 @@ class ApiServer:
             case "POST", None:
                 return 201, self.objects.create(kind, namespace, body)
             case "GET", None:
-                items = self.objects.select(kind, namespace, call.query.get("labelSelector", ""))
+                items = self.objects.select(
+                    kind,
+                    namespace,
+                    call.query.get("labelSelector", ""),
+                    call.query.get("fieldSelector", ""),
+                )
                 return 200, {
                     "metadata": {"resourceVersion": str(self.objects.version)},
                     "items": items,
@@ -261,6 +301,12 @@ class ApiServer:
                 self._faults.remove(rule)
                 return fault
         return None
+
+
+def _verb(call: Call, name: str | None) -> str:
+    if call.method == "GET" and name is None:
+        return "watch" if call.is_watch else "list"
+    return {"GET": "get", "POST": "create", "PATCH": "patch", "DELETE": "delete"}[call.method]
 
 
 async def _read(reader: asyncio.StreamReader) -> tuple[Call, dict[str, str]]:

@@ -24,6 +24,7 @@ class Cluster:
         self._http = http
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
 
     async def jobs(self) -> list[Object]:
         return (await self._request("GET", self._jobs))["items"]
@@ -95,6 +96,23 @@ class Cluster:
         await self.start(pod)
         return pod
 
+    async def warn(self, about: Object, reason: str, message: str) -> None:
+        """Record a warning about an object, as the controllers of a cluster do."""
+        meta = about["metadata"]
+        involved = {"kind": about["kind"], "uid": meta["uid"], "name": meta["name"]}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{meta['name']}."},
+            "involvedObject": {**involved, "namespace": self.namespace},
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "firstTimestamp": now(),
+            "lastTimestamp": now(),
+        }
+        await self._request("POST", self._events, body)
+
     async def hold(self, pod: Object, reason: str, message: str = "") -> None:
         """Report that the container waits, with a reason."""
         await self._report(pod, "Pending", {"waiting": {"reason": reason, "message": message}})
@@ -158,7 +176,8 @@ class Cluster:
     async def collected(self) -> None:
         """Wait until all Jobs are being deleted, then delete their pods and remove their finalizers."""
         jobs = await self._until(
-            self.jobs, lambda jobs: all(job["metadata"].get("deletionTimestamp") for job in jobs)
+            self.jobs,
+            lambda jobs: jobs and all(job["metadata"].get("deletionTimestamp") for job in jobs),
         )
         for pod in await self.pods():
             await self.lose(pod)

@@ -9,7 +9,13 @@ from typing import NamedTuple
 import httpx2
 import pytest
 
-from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
+from tests.kubernetes.api_server import (
+    CONTROLLER_TOKEN,
+    TOKEN,
+    ApiServer,
+    serving,
+    write_kubeconfig,
+)
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.real_server import RealServer, new_namespace, start_real
 from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
@@ -39,7 +45,7 @@ async def server() -> AsyncIterator[ApiServer]:
 @asynccontextmanager
 async def simulated(server: ApiServer, folder: Path) -> AsyncIterator[Place]:
     config = write_kubeconfig(folder / "kubeconfig", server.url, TOKEN, NAMESPACE)
-    headers = {"authorization": f"Bearer {TOKEN}"}
+    headers = {"authorization": f"Bearer {CONTROLLER_TOKEN}"}
     async with httpx2.AsyncClient(base_url=server.url, headers=headers, timeout=30) as http:
         yield Place(Cluster(http, NAMESPACE), _rules(config))
 
@@ -50,10 +56,10 @@ async def real(server: RealServer, folder: Path) -> AsyncIterator[Place]:
     async with httpx2.AsyncClient(
         base_url=server.url, headers=headers, verify=False, timeout=30
     ) as http:
-        namespace = await new_namespace(http)
+        namespace = await new_namespace(http, server.worker_token)
         trust = {"insecure-skip-tls-verify": True}
         config = write_kubeconfig(
-            folder / "kubeconfig", server.url, server.token, namespace, **trust
+            folder / "kubeconfig", server.url, server.worker_token, namespace, **trust
         )
         yield Place(Cluster(http, namespace), _rules(config))
 

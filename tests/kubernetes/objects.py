@@ -12,7 +12,7 @@ Key = tuple[str, str, str]
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LABEL_VALUE = re.compile(r"([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?")
-KINDS = {"jobs": ("batch/v1", "Job"), "pods": ("v1", "Pod")}
+KINDS = {"jobs": ("batch/v1", "Job"), "pods": ("v1", "Pod"), "events": ("v1", "Event")}
 FOREGROUND = "foregroundDeletion"
 GRACE_SECONDS = 30
 
@@ -37,6 +37,8 @@ class Objects:
         self.oldest = 0
         self.history: list[tuple[int, str, str, Object]] = []
         self.changed = asyncio.Event()
+        # How many objects of a kind a namespace may have.
+        self.quota: dict[str, int] = {}
         self._held: dict[Key, Object] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object:
@@ -45,11 +47,19 @@ class Objects:
         except KeyError:
             raise Refused(404, "NotFound", f'{kind} "{name}" not found') from None
 
-    def select(self, kind: str, namespace: str, selector: str) -> list[Object]:
+    def select(
+        self, kind: str, namespace: str, selector: str, field_selector: str = ""
+    ) -> list[Object]:
         held = [
             found for (k, n, _), found in sorted(self._held.items()) if (k, n) == (kind, namespace)
         ]
-        return [found for found in held if matches(found, selector)]
+        wanted = [part.split("=", 1) for part in field_selector.split(",") if part]
+        return [
+            found
+            for found in held
+            if matches(found, selector)
+            and all(_field(found, path) == value for path, value in wanted)
+        ]
 
     def create(self, kind: str, namespace: str, given: Object) -> Object:
         created = copy.deepcopy(given)
@@ -60,6 +70,14 @@ class Objects:
         _check(kind, name, created)
         if (kind, namespace, name) in self._held:
             raise Refused(409, "AlreadyExists", f'{kind} "{name}" already exists')
+        used = len(self.select(kind, namespace, ""))
+        if used >= self.quota.get(kind, used + 1):
+            raise Refused(
+                403,
+                "Forbidden",
+                f'{kind} "{name}" is forbidden: exceeded quota: small, requested: count/{kind}=1, '
+                f"used: count/{kind}={used}, limited: count/{kind}={self.quota[kind]}",
+            )
         meta |= {
             "namespace": namespace,
             "uid": str(uuid.uuid4()),
@@ -67,7 +85,8 @@ class Objects:
             "generation": 1,
         }
         created["apiVersion"], created["kind"] = KINDS[kind]
-        created["status"] = {"phase": "Pending"} if kind == "pods" else {}
+        if kind != "events":
+            created["status"] = {"phase": "Pending"} if kind == "pods" else {}
         if kind == "jobs":
             labels = {"controller-uid": meta["uid"], "job-name": name}
             created["spec"].setdefault("selector", {"matchLabels": {"controller-uid": meta["uid"]}})
@@ -159,6 +178,13 @@ def matches(found: Object, selector: str) -> bool:
     return all(labels.get(name) == value for name, value in wanted)
 
 
+def _field(found: Object, path: str) -> Any:
+    value: Any = found
+    for name in path.split("."):
+        value = value.get(name)
+    return value
+
+
 def merged(held: Object, change: Object) -> Object:
     """Apply a JSON merge patch."""
     result = dict(held)
@@ -173,6 +199,8 @@ def merged(held: Object, change: Object) -> Object:
 
 
 def _check(kind: str, name: str, stored: Object) -> None:
+    if kind == "events":
+        return
     faults: list[str] = []
     if not NAME.fullmatch(name) or len(name) > (63 if kind == "jobs" else 253):
         faults.append(

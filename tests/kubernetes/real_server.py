@@ -1,5 +1,6 @@
 """A real kube-apiserver with its etcd, from the folder that envtest's $KUBEBUILDER_ASSETS names."""
 
+import asyncio
 import signal
 import subprocess
 import time
@@ -9,10 +10,13 @@ from typing import NamedTuple
 
 import httpx2
 
+from tests.kubernetes.role import documented_rules
 from tests.servers import Server, _ends_with_parent, _spawn, free_port
 
 START_SECONDS_MAX = 90
 POLL_SECONDS = 0.1
+GRANT_SECONDS_MAX = 30
+WORKER = "windlass-worker"
 # The first minor version that deletes finished Jobs by default.
 TTL_BY_DEFAULT = 21
 
@@ -21,7 +25,9 @@ class RealServer(NamedTuple):
     """A running API server and its etcd."""
 
     url: str
+    # That of the tests, which act as the cluster's controllers, and that of the workers.
     token: str
+    worker_token: str
     api: Server
     etcd: Server
 
@@ -33,7 +39,7 @@ class RealServer(NamedTuple):
 def start_real(programs: Path, folder: Path) -> RealServer:
     """Start both without controllers and kubelet, so that only tests change objects."""
     folder.mkdir(parents=True, exist_ok=True)
-    token = uuid.uuid4().hex
+    token, worker_token = uuid.uuid4().hex, uuid.uuid4().hex
     etcd_url = f"http://127.0.0.1:{free_port()}"
     etcd_command = [str(programs / "etcd"), "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync"]
     etcd_command += ["--listen-client-urls", etcd_url, "--advertise-client-urls", etcd_url]
@@ -43,7 +49,9 @@ def start_real(programs: Path, folder: Path) -> RealServer:
         _spawn([*_ends_with_parent("TERM"), *etcd_command], folder / "etcd.log", None),
         signal.SIGTERM,
     )
-    (folder / "tokens.csv").write_text(f"{token},tester,tester,system:masters\n")
+    (folder / "tokens.csv").write_text(
+        f"{token},tester,tester,system:masters\n{worker_token},{WORKER},{WORKER}\n"
+    )
     key = folder / "accounts.key"
     subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
     url = f"https://127.0.0.1:{(port := free_port())}"
@@ -68,7 +76,7 @@ def start_real(programs: Path, folder: Path) -> RealServer:
         _spawn([*_ends_with_parent("TERM"), *command], folder / "api.log", None),
         signal.SIGTERM,
     )
-    server = RealServer(url, token, api, etcd)
+    server = RealServer(url, token, worker_token, api, etcd)
     _wait_for(server, folder)
     return server
 
@@ -97,9 +105,38 @@ def _wait_for(server: RealServer, folder: Path) -> None:
             time.sleep(POLL_SECONDS)
 
 
-async def new_namespace(http: httpx2.AsyncClient) -> str:
-    """Create a namespace for one test."""
+async def new_namespace(http: httpx2.AsyncClient, worker_token: str) -> str:
+    """Create a namespace for one test, in which workers have the documented permissions."""
     name = f"test-{uuid.uuid4().hex[:8]}"
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     (await http.post("/api/v1/namespaces", json=body)).raise_for_status()
+    group = "rbac.authorization.k8s.io"
+    place = f"/apis/{group}/v1/namespaces/{name}"
+    role = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Role",
+        "metadata": {"name": WORKER},
+        "rules": [rule.body for rule in documented_rules()],
+    }
+    (await http.post(f"{place}/roles", json=role)).raise_for_status()
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": WORKER},
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": WORKER},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": WORKER}],
+    }
+    (await http.post(f"{place}/rolebindings", json=binding)).raise_for_status()
+    await _until_granted(http, name, worker_token)
     return name
+
+
+async def _until_granted(http: httpx2.AsyncClient, namespace: str, worker_token: str) -> None:
+    """Wait until the server has loaded the binding."""
+    headers = {"authorization": f"Bearer {worker_token}"}
+    async with asyncio.timeout(GRANT_SECONDS_MAX):
+        while True:
+            jobs = await http.get(f"/apis/batch/v1/namespaces/{namespace}/jobs", headers=headers)
+            if jobs.is_success:
+                return
+            await asyncio.sleep(POLL_SECONDS)

@@ -15,6 +15,7 @@ from tests.handlers.handler_harness import running
 from tests.kubernetes.api_server import TOKEN, ApiServer, serving, write_kubeconfig
 from tests.kubernetes.conftest import Place
 from windlass.core.messages import TaskError
+from windlass.handlers.container import job_creation
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.config import ContainerConfig, KubernetesConfig
@@ -50,7 +51,10 @@ async def test_the_namespace_of_the_settings_overrides_that_of_the_context(place
     assert link.namespace == "other"
 
 
-async def test_a_wrong_token_is_rejected_permanently(place: Place) -> None:
+async def test_a_wrong_token_is_rejected_permanently(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_creation, "DENIED_SECONDS_MAX", 0.2)
     with_user(place.rules.kubeconfig, token="wrong")
 
     error = await error_with(place.rules)
@@ -100,9 +104,10 @@ async def test_an_unresolvable_server_is_retryable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("windlass.handlers.container.connection.PAUSE_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("windlass.handlers.container.connection.BACKGROUND_SECONDS_MAX", 0.1)
     config = write_kubeconfig(tmp_path / "config", "http://127.0.0.1:9", TOKEN, "shop")
 
-    error = await error_with(KubernetesConfig(kubeconfig=str(config)))
+    error = await error_with(KubernetesConfig(kubeconfig=str(config), start_timeout_seconds=0.3))
 
     assert (error.type, error.retryable) == ("kubernetes_unavailable", True)
 

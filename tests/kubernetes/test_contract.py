@@ -12,6 +12,7 @@ from tests.kubernetes.conftest import Place
 from windlass.core.changes import Task
 from windlass.core.messages import Failed, Succeeded, TaskFinished, TaskStarted
 from windlass.handlers.container.config import ContainerConfig
+from windlass.worker import worker
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
 
@@ -198,8 +199,8 @@ async def test_a_container_that_will_never_start_fails_early(
         pod = await cluster.make_pod()
         await cluster.hold(pod, "ContainerCreating")
         await cluster.hold(pod, reason, "why it is so")
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert (error.type, error.retryable) == (type_, retryable)
     assert f"{reason}: why it is so" in error.message
@@ -211,8 +212,8 @@ async def test_a_container_that_does_not_start_in_time_is_removed(any_place: Pla
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", {**NODE, "start_timeout": "500ms"})
         await cluster.hold(await cluster.make_pod(), "ContainerCreating", "no volume yet")
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert (error.type, error.retryable) == ("pod_start_timeout", True)
     assert "0.5 s" in error.message
@@ -221,8 +222,9 @@ async def test_a_container_that_does_not_start_in_time_is_removed(any_place: Pla
 
 async def test_a_job_without_a_pod_does_not_start_in_time_either(any_place: Place) -> None:
     async with running(container=any_place.defaults) as runner:
-        error = await runner.error("container", {**NODE, "start_timeout": 0.3})
+        task = await runner.publish("container", {**NODE, "start_timeout": 0.3})
         await any_place.cluster.collected()
+        error = await runner.error_of(task)
 
     assert error.type == "pod_start_timeout"
     assert "it has no pod" in error.message
@@ -260,8 +262,8 @@ async def test_a_pod_deleted_by_another_client_is_lost_and_its_job_removed(
         task = await runner.publish("container", NODE)
         pod = await cluster.started()
         await cluster.lose(pod)
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert (error.type, error.retryable) == ("pod_lost", True)
     assert pod["metadata"]["name"] in error.message
@@ -274,8 +276,8 @@ async def test_a_second_pod_of_a_job_is_not_waited_for(any_place: Place) -> None
         task = await runner.publish("container", NODE)
         await cluster.started()
         await cluster.started()
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert error.type == "pod_lost"
     assert "second pod" in error.message
@@ -315,8 +317,8 @@ async def test_a_cancel_deletes_the_job(any_place: Place) -> None:
         await cluster.started()
         await runner.started(task)
         await runner.broker.cancel([task.task_id])
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert error.type == "cancelled"
     only_pods(cluster)
@@ -327,8 +329,8 @@ async def test_the_nodes_own_timeout_deletes_the_job(any_place: Place) -> None:
     async with running(container=any_place.defaults) as runner:
         task = await runner.publish("container", NODE, timeout_seconds=1.0)
         await cluster.started()
-        error = await runner.error_of(task)
         await cluster.collected()
+        error = await runner.error_of(task)
 
     assert error.type == "timeout"
 
@@ -381,18 +383,24 @@ async def test_a_completed_job_whose_pod_was_deleted_succeeds(any_place: Place) 
     only_pods(cluster)
 
 
-async def test_a_job_that_is_being_deleted_is_not_run_again(any_place: Place) -> None:
+async def test_a_job_that_is_being_deleted_is_not_run_again(
+    any_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The first worker stops without waiting for the end of the pod.
+    monkeypatch.setattr(worker, "KILL_SECONDS_MAX", 0.0)
     cluster = any_place.cluster
     async with running(container=any_place.defaults) as first:
         task = await first.publish("container", NODE)
         await cluster.started()
         await first.started(task)
         await first.broker.cancel([task.task_id])
-        await first.error_of(task)
+        await cluster.deleting((await cluster.job())["metadata"]["name"])
     async with running(container=any_place.defaults) as second:
         await second.broker.publish([task])
-        error = await second.error_of(task)
+        # The next attempt may start when this one is reported, which is when its pod has stopped.
+        assert await second.messages_for(0.5) == []
         await cluster.collected()
+        error = await second.error_of(task)
 
     assert error.type == "pod_lost"
     assert "being deleted" in error.message
@@ -405,8 +413,8 @@ async def test_a_job_of_another_owner_is_not_touched(any_place: Place) -> None:
         first = await runner.publish("container", NODE)
         body = await cluster.job()
         await runner.broker.cancel([first.task_id])
-        await runner.error_of(first)
         await cluster.collected()
+        await runner.error_of(first)
     name = body["metadata"]["name"]
     theirs = {
         "metadata": {"name": name},
@@ -463,9 +471,9 @@ async def test_the_first_container_of_a_pod_spec_is_the_task(any_place: Place) -
         task = await runner.publish("container", {"pod_spec": pod_spec})
         pod = await cluster.started()
         await cluster.end_first(pod, 0)
-        output = await runner.output_of(task)
         # The other container would never end by itself.
         await cluster.collected()
+        output = await runner.output_of(task)
 
     assert output["exit_code"] == 0
     assert pod["spec"]["terminationGracePeriodSeconds"] == 5

@@ -63,10 +63,11 @@ def test_every_text_is_converted_to_a_valid_label(text: str) -> None:
     assert LABEL.fullmatch(as_label(text))
 
 
-def test_the_labels_of_a_scheduled_run_are_its_workflow_and_its_slot() -> None:
+def test_the_labels_of_a_scheduled_run_are_its_id_and_its_slot() -> None:
     slot = datetime(2026, 11, 16, 3, 0, tzinfo=timezone(timedelta(hours=1)))
 
-    labels = AttemptIdentity("job", "node", 0, 1, "key", "nightly", slot).labels
+    run_id = "nightly:2026-11-16T02:00:00Z"
+    labels = AttemptIdentity("job", "node", 0, 1, "key", run_id, slot).labels
 
     assert (labels["run-id"], labels["scheduled-at"]) == (
         "nightly-2026-11-16T02-00-00Z",

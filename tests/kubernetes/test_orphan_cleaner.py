@@ -11,6 +11,7 @@ from windlass.handlers.container import orphan_cleaner
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.cluster_config import connect
 from windlass.handlers.container.config import ContainerConfig
+from windlass.handlers.container.identity import INSTANCE_LABEL
 from windlass.handlers.container.orphan_cleaner import delete_orphans
 
 NODE = {"image": "busybox:1", "command": ["sh", "-c", "true"]}
@@ -71,7 +72,7 @@ async def test_an_orphan_that_is_adopted_meanwhile_is_kept(any_place: Place) -> 
     name = await left_behind(any_place)
     link = connect(any_place.rules)
     api = KubernetesApi(link)
-    (job,) = (await api.jobs("default", "")).items
+    (job,) = (await api.jobs({INSTANCE_LABEL: "default"})).items
     await api.mark_followed(name)
     is_deleted = await api.delete(name, job.metadata.uid, job.metadata.resource_version)
     await link.aclose()
@@ -107,5 +108,22 @@ async def test_every_worker_that_runs_containers_deletes_orphans(
         task = await runner.publish("container", NODE)
         await cluster.deleting(name)
         await runner.broker.cancel([task.task_id])
+        await cluster.collected()
         await runner.error_of(task)
-    await cluster.collected()
+
+
+async def test_a_job_of_an_ended_attempt_is_deleted_although_it_was_followed_recently(
+    any_place: Place,
+) -> None:
+    cluster = any_place.cluster
+    name = await left_behind(any_place)
+    body = await cluster.job()
+    labels = {**body["metadata"]["labels"], "windlass/attempt": "2"}
+    annotations = {**body["metadata"]["annotations"], "windlass/task": "j1/n[0]#2"}
+    later = {"name": "windlass-later", "labels": labels, "annotations": annotations}
+    template = {"spec": body["spec"]["template"]["spec"]}
+    await cluster.put_job(
+        {"apiVersion": "batch/v1", "kind": "Job", "metadata": later, "spec": {"template": template}}
+    )
+
+    assert await deleted(any_place, in_seconds=0) == [name]

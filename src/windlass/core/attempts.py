@@ -13,6 +13,7 @@ from windlass.core.outcomes import complete, fail
 from windlass.core.plan import NodePlan
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.retries import (
+    CLUSTER_LOSSES,
     LOSSES,
     RATE_LIMITED,
     START_TIMEOUT,
@@ -20,6 +21,7 @@ from windlass.core.retries import (
     delay_seconds,
     encoded,
     is_retryable,
+    loss_delay_seconds,
     rate_limited_delay_seconds,
     wants_retry,
 )
@@ -105,7 +107,8 @@ def _record(turn: Turn, attempt: Attempt, plan: NodePlan, message: TaskFinished)
     if plan.handler == WEBHOOK:
         record_delivery(turn, attempt, message)
     elif plan.handler == CONTAINER and turn.job.plan.runs is not None:
-        turn.changes.of_runs().containers.append((turn.job.id, container_of(message.outcome)))
+        container = container_of(message.outcome, f"{plan.id}[{attempt.index}]")
+        turn.changes.of_runs().containers.append((turn.job.id, container))
 
 
 def _fail_or_retry(
@@ -175,16 +178,21 @@ def _back_off(
 
 
 def _redispatch_lost(turn: Turn, attempt: Attempt, error: TaskError, message: TaskFinished) -> None:
-    """Make another attempt at once after the process of the handler died. It does not count as the author's."""
+    """Make another attempt after the process or the pod of the handler was lost. It does not count as the author's."""
     plan = turn.job.plan.nodes[attempt.node]
     attempt.losses += 1
-    _emit_loss(turn, attempt, message.worker_id, error)
+    is_of_cluster = error.type in CLUSTER_LOSSES
+    if not is_of_cluster:
+        _emit_loss(turn, attempt, message.worker_id, error)
     if attempt.losses > plan.redeliveries_max:
         fail(turn, attempt, error, failure_meta(plan, attempt, message, will_retry=False))
         return
+    attempt.attempts_before += 1
+    if is_of_cluster:
+        _back_off(turn, attempt, error, loss_delay_seconds(attempt.losses), message)
+        return
     attempt.backoff_seconds = 0.0
     turn.transition(attempt, NodeMove.BACK_OFF)
-    attempt.attempts_before += 1
     dispatch.dispatch_again(turn, attempt)
 
 

@@ -9,8 +9,11 @@ from typing import Any
 from msgspec import Raw, Struct, field
 
 from windlass.core.fields import Id
-from windlass.core.ids import JobId, RunId, WorkflowId
+from windlass.core.ids import JobId, RunId, WorkflowId, job_run_id, slot_run_id
 from windlass.core.states import JOB_FINAL, JobStatus
+
+# The origins of runs and jobs that belong to a slot.
+OF_SLOTS = frozenset({"schedule", "backfill"})
 
 # Jobs that are started one by another: the last one cannot start a further one.
 JOB_DEPTH_MAX = 16
@@ -41,6 +44,13 @@ class JobSpec(Struct, frozen=True, omit_defaults=True, gc=False):
     parent_job_id: JobId | None = None
     # How many jobs led to it, each started by the one before.
     depth: int = 0
+
+
+def run_id_of(spec: JobSpec) -> RunId:
+    """Return the id of the first run of a job: that of its slot, or that of a submitted job."""
+    if spec.origin in OF_SLOTS and spec.scheduled_at is not None:
+        return slot_run_id(spec.workflow_id, spec.scheduled_at)
+    return job_run_id(spec.workflow_id, spec.job_id)
 
 
 class JobState(Struct, gc=False):

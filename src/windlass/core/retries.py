@@ -16,6 +16,12 @@ from windlass.core.templates.template import is_true
 # Losses of infrastructure: another attempt is made, which counts against redeliveries_max and not max_attempts.
 LOSSES = frozenset({TaskError.WORKER_LOST, "node_lost", "pod_evicted", "pod_lost"})
 
+# Those that a cluster reports, whose cause, for example a node under pressure, may last.
+CLUSTER_LOSSES = LOSSES - {TaskError.WORKER_LOST}
+# The delay after the first and the longest delay after further ones.
+LOSS_DELAY_SECONDS = 1.0
+LOSS_DELAY_SECONDS_MAX = 60.0
+
 # The type of an attempt that no worker started in time.
 START_TIMEOUT = "start_timeout"
 RATE_LIMITED = "rate_limited"
@@ -34,6 +40,8 @@ FAILURE_CLASSES: Mapping[str | int | None, str] = {
     "pod_start_timeout": "infra",
     START_TIMEOUT: "infra",
     "artifacts_unavailable": "infra",
+    # The cluster has no room at present, which costs no attempt.
+    "quota_exceeded": RATE_LIMITED,
     "timeout": "timeout",
     "cancelled": "cancelled",
     RATE_LIMITED: RATE_LIMITED,
@@ -101,6 +109,11 @@ def delay_seconds(
         wait = exponential_delay(wait, rule.multiplier, attempts_made)
     wait = min(max(wait, retry_after_seconds or 0.0), rule.max_delay_seconds)
     return _with_jitter(rule, wait, seed)
+
+
+def loss_delay_seconds(losses: int) -> float:
+    """Return the delay before the attempt after a number of losses that a cluster reported."""
+    return min(exponential_delay(LOSS_DELAY_SECONDS, 2.0, losses), LOSS_DELAY_SECONDS_MAX)
 
 
 def rate_limited_delay_seconds(

@@ -57,7 +57,7 @@ def node_row(job: Job, node: int, plan: NodePlan, attempt: Attempt | None, compl
             progress=job.progress_of(node, None),
         )
     progress = None
-    if not plan.is_plain or job.generations or job.late or attempt.rate_limits:
+    if not plan.is_plain or job.generations or job.late or attempt.has_progress:
         progress = job.progress_of(node, attempt)
     return NodeRow(
         job.id, plan.id, status, attempt.number,

@@ -10,6 +10,7 @@ from windlass.core.artifacts import INLINE_BYTES_MAX, TaskArtifact, read_referen
 from windlass.core.errors import TemplateFailed
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
+from windlass.core.jobs import run_id_of
 from windlass.core.loop_state import Attempt
 from windlass.core.node_references import (
     NODE_KEYS,
@@ -107,7 +108,12 @@ class JobScope:
                 key: datetime.fromtimestamp(value / MICROSECONDS, UTC).isoformat()
                 for key, value in at.items()
             }
-            return {"id": job.id, "workflow_id": job.plan.workflow_id, **texts}
+            return {
+                "id": job.id,
+                "workflow_id": job.plan.workflow_id,
+                "run_id": run_id_of(job.spec),
+                **texts,
+            }
         if name == NODES:
             return UpstreamNodes(self)
         if name == PARENTS:

@@ -5,11 +5,22 @@ from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import Attempt
 from windlass.core.messages import TimerKind
+from windlass.core.plan import NodePlan
+from windlass.core.runs.containers import CONTAINER, STOP_SECONDS_MAX
 from windlass.core.states import NodeStatus
 from windlass.core.turn import Turn
 
 # The worker enforces a node's timeout. This much later the core stops waiting for a worker that did not.
 NODE_TIMEOUT_GRACE_SECONDS = 30.0
+
+
+def result_seconds(plan: NodePlan) -> float:
+    """Return how long after its start the core waits for the result of an attempt."""
+    limit = plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
+    if plan.handler == CONTAINER:
+        # Its worker reports a timeout when the container has stopped.
+        limit += STOP_SECONDS_MAX
+    return limit
 
 
 def timer_of(job: Job, attempt: Attempt) -> Timer | None:
@@ -19,7 +30,7 @@ def timer_of(job: Job, attempt: Attempt) -> Timer | None:
     if state == NodeStatus.WAITING and attempt.due_at is not None:
         kind, due_at = TimerKind.RETRY, attempt.due_at
     elif state == NodeStatus.RUNNING and attempt.started_at is not None:
-        limit = plan.timeout_seconds + NODE_TIMEOUT_GRACE_SECONDS
+        limit = result_seconds(plan)
         kind, due_at = TimerKind.NODE_TIMEOUT, attempt.started_at + round(limit * MICROSECONDS)
     elif (
         state == NodeStatus.DISPATCHED

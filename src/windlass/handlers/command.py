@@ -17,6 +17,7 @@ CHECK_SECONDS = 0.2
 # How long background processes of the command may still write after its exit.
 LINGER_SECONDS = 0.2
 TERMINATE_SECONDS = 3.0
+KILL_SECONDS_MAX = 2.0
 
 
 class ExitCodeError(RetryableError):
@@ -159,6 +160,10 @@ async def terminate(running: asyncio.subprocess.Process) -> None:
         pass
     finally:
         _signal(running.pid, signal.SIGKILL)
+    # The attempt is reported as stopped, and the next one may start, when the command is gone.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(KILL_SECONDS_MAX):
+            await running.wait()
 
 
 def exit_code_error(program: str, code: int, stderr: OutputTail, cause: str = "") -> ExitCodeError:

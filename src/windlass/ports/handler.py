@@ -60,6 +60,10 @@ class Context(Protocol):
         """Whether another worker continues this attempt; leave external resources that it can find in place."""
         ...
 
+    def stops_within(self, seconds: float) -> None:
+        """Have this long to stop beside the worker's grace period; until then a stopped attempt is not reported."""
+        ...
+
     def started(self) -> None:
         """Report that the work begins now; for handlers declared with `reports_start`."""
         ...

@@ -14,9 +14,13 @@ from windlass.spec.checks.inputs import encode_schema, fill_defaults
 from windlass.spec.definition import Definition, NodeDefinition, ScheduleDefinition
 from windlass.spec.reading.gc_pause import gc_paused
 
-# Container labels name the workflow and the slot; of the job, a worker only knows the id.
+# Container labels name the run and the slot; of the job, a worker only knows the id.
 ORIGIN = {
-    "origin": {"workflow_id": "{{ job.workflow_id }}", "scheduled_at": "{{ job.scheduled_at }}"}
+    "origin": {
+        "workflow_id": "{{ job.workflow_id }}",
+        "scheduled_at": "{{ job.scheduled_at }}",
+        "run_id": "{{ job.run_id }}",
+    }
 }
 
 

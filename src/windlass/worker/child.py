@@ -64,6 +64,9 @@ class ChildContext:
         """False: what this process started ends with it, so no other worker can continue it."""
         return False
 
+    def stops_within(self, seconds: float) -> None:
+        """Do nothing: a child process has the worker's grace period."""
+
     def started(self) -> None:
         """Do nothing: the worker reports the start when it begins to use this process."""
 

@@ -102,6 +102,7 @@ class AttemptContext:
         "job_id",
         "meta",
         "node_id",
+        "stop_seconds",
         "task_id",
         "timeout_seconds",
         "worker_id",
@@ -126,6 +127,8 @@ class AttemptContext:
         self.worker_id = worker_id
         self.timeout_seconds = task.timeout_seconds
         self.meta: dict[str, Any] = {}
+        # How long the handler may take to stop, beside the worker's grace period.
+        self.stop_seconds = 0.0
         self._cancelled = False
         self._handed_back = False
         self._log = log
@@ -147,6 +150,10 @@ class AttemptContext:
         """Mark the attempt as cancelled."""
         self._cancelled = True
         self._handed_back = handed_back
+
+    def stops_within(self, seconds: float) -> None:
+        """Have this long to stop beside the worker's grace period."""
+        self.stop_seconds = seconds
 
     def started(self) -> None:
         """Report that the work begins now."""

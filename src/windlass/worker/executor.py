@@ -259,6 +259,8 @@ class Executor:
         grace_seconds = self._context.grace_seconds
         if attempt.handler.mode is Mode.PROCESS:
             grace_seconds += KILL_SECONDS_MAX
+        if attempt.context is not None and mode is StopMode.REPORT:
+            grace_seconds += attempt.context.stop_seconds
         self._timers.abandon_after(attempt, grace_seconds)
         if attempt.context is not None:
             attempt.context.cancel(handed_back=mode is StopMode.HAND_BACK)

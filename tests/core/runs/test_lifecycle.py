@@ -601,7 +601,11 @@ def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exi
     harness.end(run, "failed")
     harness.pass_time(30)
     harness.start(run)
-    for one in (Container(0, 3.5, 4), Container(2, 1.0, 1), Container(0, None, 1)):
+    for one in (
+        Container(0, 3.5, 4, task="a[0]"),
+        Container(2, 1.0, 1, task="b[0]"),
+        Container(0, None, 1, task="c[0]"),
+    ):
         harness.decide(ContainerEnded("job001", one))
 
     harness.end(run)
@@ -609,6 +613,20 @@ def test_the_metrics_sum_up_the_containers_of_all_attempts_and_have_the_last_exi
     metrics = harness.rows[run].detail.metrics
     assert metrics is not None
     assert (metrics.exit_code, metrics.pod_start_seconds, metrics.api_calls) == (2, 3.5, 11)
+
+
+def test_the_exit_code_of_a_run_is_that_of_the_last_attempt_of_a_task() -> None:
+    harness = RunHarness(rules(retry=RunRetry(max_retries=1)))
+    run = harness.submit()
+    harness.start(run)
+    for code in (3, 4, 0):
+        harness.decide(ContainerEnded("job001", Container(code, task="a[0]")))
+
+    harness.end(run)
+
+    metrics = harness.rows[run].detail.metrics
+    assert metrics is not None
+    assert metrics.exit_code == 0
 
 
 def test_the_rows_contain_all_state_in_memory() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from windlass.core.runs.registry import OF_SLOTS, RETRY, Run, WorkflowRuns
+from windlass.core.jobs import OF_SLOTS
+from windlass.core.runs.registry import RETRY, Run, WorkflowRuns
 from windlass.core.runs.rules import ActionKind, Constraints
 from windlass.core.runs.turn import RunTurn
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from windlass.core.changes import Changes
 from windlass.core.ids import JobId, job_run_id, retry_run_id
+from windlass.core.jobs import OF_SLOTS
 from windlass.core.runs import admission, closing, execution, scheduling
 from windlass.core.runs.commands import AdmitJob, Command
 from windlass.core.runs.messages import (
@@ -26,7 +27,7 @@ from windlass.core.runs.messages import (
     RunWait,
     ScheduleChanged,
 )
-from windlass.core.runs.registry import NO_RULES, OF_SLOTS, RETRY, R, Run, RunRegistry
+from windlass.core.runs.registry import NO_RULES, RETRY, R, Run, RunRegistry
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
 from windlass.core.runs.rules import POST_RUN_HOOK, PRE_RUN_HOOK, ActionEvent, RunRules
 from windlass.core.runs.turn import RunTurn

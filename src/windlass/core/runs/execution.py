@@ -113,9 +113,11 @@ def note_container(turn: RunTurn, run: Run, container: Container) -> None:
         one for one in (known.pod_start_seconds, container.pod_start_seconds) if one is not None
     ]
     exit_code = known.exit_code
-    # The exit code of a container that failed is kept.
-    if not exit_code and container.exit_code is not None:
+    # The exit code of a container that failed is kept, unless a further attempt of its task ended otherwise.
+    is_repeated = run.detail.exit_code_task == container.task
+    if container.exit_code is not None and (not exit_code or is_repeated):
         exit_code = container.exit_code
+        run.detail.exit_code_task = container.task
     run.detail.metrics = structs.replace(
         known,
         api_calls=known.api_calls + container.api_calls,

@@ -101,6 +101,8 @@ class Container(Struct, frozen=True):
     exit_code: int | None = None
     pod_start_seconds: float | None = None
     api_calls: int = 0
+    # The task that the attempt was one of; set by the core.
+    task: str = ""
 
 
 class ContainerEnded(Struct, frozen=True):

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import OF_SLOTS
 from windlass.core.runs.changes import RunTimer
 from windlass.core.runs.messages import RunWait
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
@@ -18,8 +19,6 @@ FINISHED_MAX = 10_000
 R = RunState
 # Runs in these states count against the limit of concurrent runs; so do runs between their attempts.
 BUSY = frozenset({R.CONTAINER_CREATING, R.RUNNING, R.TERMINATING, R.RETRYING})
-# The origins of runs that belong to a slot.
-OF_SLOTS = frozenset({"schedule", "backfill"})
 RETRY = "retry"
 NO_RULES = RunRules()
 BOUNDS = (RunWait.START_LIMIT, RunWait.SLOW, RunWait.LIMIT)

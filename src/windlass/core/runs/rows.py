@@ -86,6 +86,8 @@ class RunDetail(Struct, kw_only=True, omit_defaults=True):
     reason: str | None = None
     is_skipped: bool = False
     metrics: RunMetrics | None = None
+    # The task whose container had the exit code in the metrics.
+    exit_code_task: str | None = None
     # The number of its last event.
     seq: int = 0
     # The timer it waits for, if any.

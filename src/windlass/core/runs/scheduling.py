@@ -10,10 +10,11 @@ from msgspec import Struct, structs
 from windlass.core.events import EventType
 from windlass.core.ids import slot_run_id
 from windlass.core.instants import MICROSECONDS
+from windlass.core.jobs import OF_SLOTS
 from windlass.core.runs import admission, closing
 from windlass.core.runs.cron import Schedule, fire_time, next_slot, slots_between
 from windlass.core.runs.messages import RunWait
-from windlass.core.runs.registry import OF_SLOTS, R, Run, WorkflowRuns
+from windlass.core.runs.registry import R, Run, WorkflowRuns
 from windlass.core.runs.rows import RunDetail, RunRow, ScheduleRow
 from windlass.core.runs.rules import CatchUp, RunRules
 from windlass.core.runs.turn import RunTurn

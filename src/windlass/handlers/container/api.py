@@ -1,6 +1,6 @@
 """The requests of one container to a cluster, counted: its Job, its pods, their changes, their log."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import quote
@@ -16,19 +16,23 @@ from windlass.handlers.container.connection import (
 )
 from windlass.handlers.container.errors import KubernetesUnavailable
 from windlass.handlers.container.identity import (
-    INSTANCE_LABEL,
-    MANAGED_BY,
     NAME_LABEL,
-    PREFIX,
     followed_now,
 )
-from windlass.handlers.container.pods import KubernetesJob, ObjectMetadata, Pod
+from windlass.handlers.container.pods import (
+    ClusterEvent,
+    KubernetesJob,
+    ObjectMetadata,
+    Pod,
+)
 
 # A Job has one pod; more are listed only to report the error.
 PODS_MAX = 10
 JOBS_PER_PAGE = 500
 # A watch that did not end this long after its own timeout has lost its connection.
 WATCH_GRACE_SECONDS = 15.0
+# The events of one object within the hour for which a cluster keeps them; equal ones are counted in one.
+EVENTS_MAX = 100
 LINE_BYTES_MAX = 4 * 1024 * 1024
 
 
@@ -52,6 +56,12 @@ class KubernetesJobList(Struct, frozen=True):
     items: list[KubernetesJob]
 
 
+class ClusterEventList(Struct, frozen=True):
+    """Events of the cluster."""
+
+    items: list[ClusterEvent]
+
+
 class WatchEvent(Struct, frozen=True):
     """One line of a watch."""
 
@@ -64,10 +74,13 @@ class KubernetesApi:
 
     def __init__(self, connection: ClusterConnection) -> None:
         self.calls = 0
+        # Called with the seconds for which a request of this attempt waits for others of the worker.
+        self.on_queued: Callable[[float], None] | None = None
         self.connection = connection
         namespace = quote(connection.namespace)
         self._jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._events = f"/api/v1/namespaces/{namespace}/events"
 
     async def create(self, manifest: Mapping[str, Any]) -> KubernetesJob | None:
         """Create a Job; return None if one with this name exists."""
@@ -98,10 +111,10 @@ class KubernetesApi:
             return None
         return self._decode_response(f"Job {name}", response, KubernetesJob)
 
-    async def jobs(self, instance: str, page_token: str) -> KubernetesJobList:
-        """Return a page of the Jobs of an installation."""
+    async def jobs(self, labels: Mapping[str, str], page_token: str = "") -> KubernetesJobList:
+        """Return a page of the Jobs with these labels."""
         query: dict[str, str | int] = {
-            "labelSelector": f"{MANAGED_BY}={PREFIX},{INSTANCE_LABEL}={instance}",
+            "labelSelector": ",".join(f"{name}={value}" for name, value in labels.items()),
             "limit": JOBS_PER_PAGE,
         }
         if page_token:
@@ -129,6 +142,18 @@ class KubernetesApi:
         query = {"labelSelector": f"{NAME_LABEL}={name}", "limit": PODS_MAX}
         response = await self.connection.request("GET", self._pods, count=self._count, query=query)
         return self._decode_response(f"the pods of Job {name}", response, PodList)
+
+    async def last_warning(self, uid: str) -> ClusterEvent | None:
+        """Return the last warning about an object."""
+        query: dict[str, str | int] = {
+            "fieldSelector": f"involvedObject.uid={uid},type=Warning",
+            "limit": EVENTS_MAX,
+        }
+        response = await self.connection.request(
+            "GET", self._events, count=self._count, query=query
+        )
+        events = self._decode_response("the list of events", response, ClusterEventList).items
+        return max(events, key=lambda event: event.last_at, default=None)
 
     async def watch(self, name: str, version: str, seconds: int) -> AsyncGenerator[tuple[str, Pod]]:
         """Yield changes of the pods of a Job since a version, until the server closes the watch."""
@@ -163,8 +188,10 @@ class KubernetesApi:
         ) as response:
             yield response.aiter_bytes()
 
-    def _count(self) -> None:
+    def _count(self, queued_seconds: float) -> None:
         self.calls += 1
+        if self.on_queued is not None and queued_seconds > 0:
+            self.on_queued(queued_seconds)
 
     def _decode_response(self, what: str, response: ApiResponse, kind: type[Any]) -> Any:
         if not response.is_success:

@@ -11,9 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from windlass.handlers.container.errors import (
+    AccessDenied,
     KubernetesRefused,
     KubernetesUnavailable,
     KubernetesUnusable,
+    QuotaExceeded,
 )
 
 # For the types only: the client is loaded when a container first needs it.
@@ -30,9 +32,12 @@ BACKGROUND_SECONDS_MAX = 10.0
 # How long abandoned requests may take to establish a connection that can be closed.
 HANDSHAKE_SECONDS_MAX = 1.0
 MESSAGE_CHARS_MAX = 1000
+# How API servers begin the message about a quota; its status is that of a missing permission.
+QUOTA_TEXT = "exceeded quota"
 
 Result = TypeVar("Result")
-Count = Callable[[], None]
+# Called for every request, with the seconds for which it waits for its turn.
+Count = Callable[[float], None]
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +56,11 @@ class ApiResponse(Struct, frozen=True):
     def is_retryable(self) -> bool:
         """Whether the server is overloaded or failing."""
         return self.status == 429 or self.status >= 500
+
+    @property
+    def is_denied(self) -> bool:
+        """Whether the server does not know the account, or does not allow it this request."""
+        return self.status in (401, 403)
 
 
 class RequestRateLimiter:
@@ -128,7 +138,8 @@ class ClusterConnection:
                 ) from None
             else:
                 response = ApiResponse(received.status_code, received.content)
-                if not response.is_retryable:
+                # Denied after a failure: the server is starting, and the failed request may have taken effect.
+                if not response.is_retryable and not (failure and response.is_denied):
                     return response
                 failure = error_message(response)
                 pause = max(pause, _retry_after(received.headers.get("retry-after")))
@@ -225,9 +236,9 @@ class ClusterConnection:
 
     async def _wait_for_slot(self, count: Count) -> None:
         seconds = self._rate_limiter.reserve()
+        count(seconds)
         if seconds > 0:
             await asyncio.sleep(seconds)
-        count()
 
 
 def error_message(response: ApiResponse) -> str:
@@ -239,14 +250,15 @@ def error_message(response: ApiResponse) -> str:
     return f"{response.status} {message}"[:MESSAGE_CHARS_MAX].strip()
 
 
-def refusal(what: str, response: ApiResponse) -> KubernetesRefused:
+def refusal(what: str, response: ApiResponse) -> KubernetesRefused | QuotaExceeded:
     """Return the error of a request that the API server rejected."""
-    hint = ""
-    if response.status in (401, 403):
-        hint = "; grant the worker's account the permissions listed in the container reference"
-    return KubernetesRefused(
-        f"the cluster rejected {what}: {error_message(response)}{hint}", status=response.status
-    )
+    message = f"the cluster rejected {what}: {error_message(response)}"
+    if response.status == 403 and QUOTA_TEXT in message:
+        return QuotaExceeded(message, status=response.status)
+    if response.is_denied:
+        hint = "grant the worker's account the permissions listed in the container reference"
+        return AccessDenied(f"{message}; {hint}", status=response.status)
+    return KubernetesRefused(message, status=response.status)
 
 
 def _connection_lost(error: Exception) -> KubernetesUnavailable:

@@ -51,6 +51,12 @@ class PodLost(RetryableError):
     type = "pod_lost"
 
 
+class QuotaExceeded(RetryableError):
+    """A quota of the namespace leaves no room for the Job or its pod at present."""
+
+    type = "quota_exceeded"
+
+
 class JobNameTaken(FatalError):
     """A Job with this name was not created by this attempt."""
 
@@ -69,7 +75,19 @@ class KubernetesRefused(FatalError):
     type = "kubernetes_refused"
 
 
+class AccessDenied(KubernetesRefused):
+    """The API server does not accept the worker's credentials (401), or denies it this request (403).
+
+    It also answers so for a moment after its start, until its access rules are loaded.
+    """
+
+
 class KubernetesUnusable(FatalError):
     """This worker cannot connect to a cluster: a missing extra or an invalid configuration."""
 
     type = "kubernetes_unusable"
+
+
+# What a restarting API server does to a request that it served before and will serve again.
+OUTAGES = (KubernetesUnavailable, AccessDenied)
+Outage = KubernetesUnavailable | AccessDenied

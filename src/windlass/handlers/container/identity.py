@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -34,7 +35,7 @@ class AttemptIdentity(Struct, frozen=True):
     index: int
     attempt: int
     idempotency_key: str
-    workflow_id: str = ""
+    run_id: str = ""
     scheduled_at: datetime | None = None
 
     # Labels that nodes cannot set.
@@ -43,7 +44,27 @@ class AttemptIdentity(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The complete identity, unique to the attempt."""
-        return f"{self.job_id}/{self.node_id}[{self.index}]#{self.attempt}"
+        return f"{self.task}#{self.attempt}"
+
+    @property
+    def task(self) -> str:
+        """The task that the attempt is one of."""
+        return f"{self.job_id}/{self.node_id}[{self.index}]"
+
+    @property
+    def task_labels(self) -> dict[str, str]:
+        """The labels that the Jobs of all attempts of its task have."""
+        return {
+            MANAGED_BY: PREFIX,
+            "job-id": as_label(self.job_id),
+            f"{PREFIX}/node": as_label(self.node_id),
+            f"{PREFIX}/index": str(self.index),
+        }
+
+    def is_later_than(self, annotations: Mapping[str, str] | None) -> bool:
+        """Whether the annotations of a Job name an earlier attempt of the same task."""
+        task, attempt = attempt_of(annotations)
+        return task == self.task and 0 < attempt < self.attempt
 
     @property
     def name(self) -> str:
@@ -52,11 +73,6 @@ class AttemptIdentity(Struct, frozen=True):
         short = base64.b32encode(digest).decode().lower()[:HASH_CHARS]
         shown = _UNSAFE_IN_NAMES.sub("-", self.node_id.lower())[:NODE_CHARS_SHOWN].strip("-")
         return "-".join(part for part in (PREFIX, shown, short) if part)
-
-    @property
-    def run_id(self) -> str:
-        """The workflow and the scheduled time; of a scheduled run, its id."""
-        return f"{self.workflow_id}:{self._slot}"
 
     @property
     def _slot(self) -> str:
@@ -69,16 +85,14 @@ class AttemptIdentity(Struct, frozen=True):
     def labels(self) -> dict[str, str]:
         """The labels of the Job and its pods."""
         labels = {
-            MANAGED_BY: PREFIX,
+            **self.task_labels,
             NAME_LABEL: self.name,
-            "job-id": as_label(self.job_id),
-            f"{PREFIX}/node": as_label(self.node_id),
-            f"{PREFIX}/index": str(self.index),
             f"{PREFIX}/attempt": str(self.attempt),
         }
         if self.scheduled_at is not None:
-            labels["run-id"] = as_label(self.run_id)
             labels["scheduled-at"] = as_label(self._slot)
+        if self.run_id:
+            labels["run-id"] = as_label(self.run_id)
         return labels
 
     def variables(self, result_file: str) -> dict[str, str]:
@@ -94,7 +108,7 @@ class AttemptIdentity(Struct, frozen=True):
 
 
 def identity_of(
-    ctx: Context, workflow_id: str = "", scheduled_at: datetime | None = None
+    ctx: Context, run_id: str = "", scheduled_at: datetime | None = None
 ) -> AttemptIdentity:
     """Return the identity of the attempt that a handler runs."""
     return AttemptIdentity(
@@ -103,9 +117,17 @@ def identity_of(
         index=ctx.index,
         attempt=ctx.attempt,
         idempotency_key=ctx.idempotency_key,
-        workflow_id=workflow_id,
+        run_id=run_id,
         scheduled_at=scheduled_at,
     )
+
+
+def attempt_of(annotations: Mapping[str, str] | None) -> tuple[str, int]:
+    """Return the task and the number of the attempt that a Job belongs to; 0 if Windlass did not create it."""
+    task, _, attempt = (annotations or {}).get(TASK_ANNOTATION, "").rpartition("#")
+    if not (task and attempt.isascii() and attempt.isdigit()):
+        return task, 0
+    return task, int(attempt)
 
 
 def followed_now() -> dict[str, str]:

@@ -1,22 +1,28 @@
 """Runs a container as a Kubernetes Job: creates or adopts the Job, follows it to its end, cleans up."""
 
 import asyncio
+import logging
 from contextlib import aclosing, suppress
+from functools import partial
 from typing import Any
 
 from windlass.handlers.command import ExitCodeError
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.config import KubernetesConfig
-from windlass.handlers.container.connection import ClusterConnection
+from windlass.handlers.container.connection import QUOTA_TEXT, ClusterConnection
 from windlass.handlers.container.errors import (
-    JobNameTaken,
+    AccessDenied,
     KubernetesRefused,
     KubernetesUnavailable,
     NodeLost,
+    Outage,
     PodLost,
     PodStartTimeout,
+    QuotaExceeded,
 )
-from windlass.handlers.container.identity import TASK_ANNOTATION, AttemptIdentity, identity_of
+from windlass.handlers.container.identity import AttemptIdentity, identity_of
+from windlass.handlers.container.job_creation import JobCreation
+from windlass.handlers.container.job_removal import stop_seconds, wait_until_gone
 from windlass.handlers.container.manifest import JobManifest, build
 from windlass.handlers.container.params import (
     ContainerParams,
@@ -24,6 +30,7 @@ from windlass.handlers.container.params import (
     parse_result,
     parse_seconds,
 )
+from windlass.handlers.container.patience import DENIED_SECONDS_MAX, patiently
 from windlass.handlers.container.pod_log import PodLog
 from windlass.handlers.container.pod_watch import PodObservation, observe_pods
 from windlass.handlers.container.pods import (
@@ -41,20 +48,26 @@ from windlass.handlers.container.pods import (
 )
 from windlass.ports.handler import Context
 
-DELETE_TRIES_MAX = 3
+# How long reading the events of a container that did not start may take.
+EVENTS_SECONDS_MAX = 5.0
+
+log = logging.getLogger(__name__)
 
 
 async def run_on_kubernetes(
     ctx: Context, params: ContainerParams, connection: ClusterConnection, config: KubernetesConfig
 ) -> dict[str, Any]:
     """Run the container to its end; return the output of its node."""
-    manifest = build(params, _identity(ctx, params), config, ctx.timeout_seconds)
+    identity = _identity(ctx, params)
+    manifest = build(params, identity, config, ctx.timeout_seconds)
     start_seconds = config.start_timeout_seconds
     if params.start_timeout is not None:
         start_seconds = parse_seconds(params.start_timeout, "start_timeout")
     attempt = KubernetesAttempt(ctx, KubernetesApi(connection), config, manifest)
+    # A stopped attempt is reported when its Job is gone, so that its slot and the next attempt wait for that.
+    ctx.stops_within(attempt.stop_seconds)
     try:
-        terminated = await attempt.follow(start_seconds)
+        terminated = await attempt.follow(identity, start_seconds)
         output = attempt.output(terminated, params)
         if not attempt.is_over:
             # Sidecar containers would keep running.
@@ -73,12 +86,18 @@ def _identity(ctx: Context, params: ContainerParams) -> AttemptIdentity:
     origin = params.origin
     if origin is None:
         return identity_of(ctx)
-    return identity_of(ctx, origin.workflow_id, origin.scheduled_at)
+    return identity_of(ctx, origin.run_id, origin.scheduled_at)
 
 
 def _is_continued_elsewhere(ctx: Context, error: BaseException) -> bool:
     """Whether the Job should keep running: the attempt was handed back, or this worker is being shut down."""
     return isinstance(error, asyncio.CancelledError) and (ctx.handed_back or not ctx.cancelled)
+
+
+def _extend(timeout: asyncio.Timeout, seconds: float) -> None:
+    when = timeout.when()
+    if when is not None and not timeout.expired():
+        timeout.reschedule(when + seconds)
 
 
 class KubernetesAttempt:
@@ -93,26 +112,34 @@ class KubernetesAttempt:
         self._api = api
         self._config = config
         self._manifest = manifest
-        self._name: str = manifest.body["metadata"]["name"]
+        self.stop_seconds = stop_seconds(manifest.grace_seconds)
+        self._name = manifest.name
         self._main = manifest.main
-        self._creating: asyncio.Task[KubernetesJob | None] | None = None
+        self._creation = JobCreation(api, manifest, self._note_outage)
+        # Why the state of the Job is not known at present.
+        self._outage: Outage | None = None
         self._created_time: float | None = None
         self._job: KubernetesJob | None = None
         self._pod: Pod | None = None
         self._pod_start_seconds: float | None = None
         self._log: PodLog | None = None
 
-    async def follow(self, start_seconds: float) -> ContainerStateTerminated:
+    async def follow(
+        self, identity: AttemptIdentity, start_seconds: float
+    ) -> ContainerStateTerminated:
         """Create or adopt the Job, and follow it until its container has terminated."""
         try:
             async with asyncio.timeout(start_seconds) as start_timeout:
+                # What its requests wait for those of other attempts is not part of the time that it has to start.
+                self._api.on_queued = partial(_extend, start_timeout)
+                if identity.attempt > 1:
+                    await self._remove_earlier(identity, start_timeout)
                 await self._create_or_adopt()
                 terminated = await self._observe(start_timeout)
         except TimeoutError:
-            reason = waiting_reason(self._job, self._pod, self._main)
-            raise PodStartTimeout(
-                f"Job {self._name} did not start within {start_seconds:g} s: {reason}"
-            ) from None
+            raise await self._start_timeout_error(start_seconds) from None
+        finally:
+            self._api.on_queued = None
         if self._log is not None:
             await self._log.finish()
         self._raise_disruption(terminated)
@@ -161,34 +188,65 @@ class KubernetesAttempt:
             meta["pod_start_seconds"] = self._pod_start_seconds
 
     async def remove(self) -> None:
-        """Delete the Job and its pods, even if this attempt is cancelled meanwhile."""
-        await asyncio.shield(self._api.connection.run_in_background(self._remove()))
+        """Delete the Job and wait a limited time until it is gone; the deletion is repeated until it succeeds."""
+        deletion = self._api.connection.run_in_background(self._delete())
+        if self._job is None and self._outage is not None:
+            # The cluster cannot be asked whether there is a Job at all.
+            return
+        try:
+            async with asyncio.timeout(self.stop_seconds):
+                if job := await asyncio.shield(deletion):
+                    await wait_until_gone(self._api, job)
+        except TimeoutError:
+            reason = self._outage or "its pod is still stopping"
+            self._ctx.log(
+                f"Job {self._name} is not gone after {self.stop_seconds:g} s: {reason}", "warning"
+            )
 
     async def stop(self) -> None:
         """Stop reading the log."""
         if self._log is not None:
             await self._log.stop()
 
-    async def _create_or_adopt(self) -> None:
-        # The request completes even on a cancel, so that a Job that it created can be removed.
-        self._creating = self._api.connection.run_in_background(
-            self._api.create(self._manifest.body)
+    async def _remove_earlier(
+        self, identity: AttemptIdentity, start_timeout: asyncio.Timeout
+    ) -> None:
+        """Remove what earlier attempts of the task left running, before this one starts."""
+        listed = await patiently(
+            lambda: self._api.jobs(identity.task_labels), self._note_outage, DENIED_SECONDS_MAX
         )
-        created = await asyncio.shield(self._creating)
-        if created is not None:
-            self._job = created
+        loop = asyncio.get_running_loop()
+        for job in listed.items:
+            if job.is_over or not identity.is_later_than(job.metadata.annotations):
+                continue
+            name, uid = job.metadata.name, job.metadata.uid
+            self._ctx.log(f"removing Job {name} of an earlier attempt", "warning")
+            await patiently(partial(self._api.delete, name, uid), self._note_outage)
+            # The time that the earlier pod takes to stop is not part of the time that this one has to start.
+            deadline_time, began = start_timeout.when(), loop.time()
+            start_timeout.reschedule(None)
+            await self._wait_until_gone(job)
+            if deadline_time is not None:
+                start_timeout.reschedule(deadline_time + loop.time() - began)
+        self._outage = None
+
+    async def _wait_until_gone(self, job: KubernetesJob) -> None:
+        name, seconds_max = job.metadata.name, stop_seconds(job.grace_seconds)
+        try:
+            async with asyncio.timeout(seconds_max):
+                await wait_until_gone(self._api, job)
+        except TimeoutError:
+            self._ctx.log(
+                f"Job {name} of an earlier attempt is not gone after {seconds_max:g} s", "warning"
+            )
+
+    async def _create_or_adopt(self) -> None:
+        self._job = await self._creation.create_or_adopt()
+        self._outage = None
+        if self._creation.is_new:
             self._created_time = asyncio.get_running_loop().time()
             self._ctx.log(f"created Job {self._name}", "debug")
             return
-        found = await self._api.job(self._name)
-        if found is None or found.metadata.deletion_timestamp is not None:
-            raise PodLost(f"Job {self._name} of this attempt is being deleted")
-        if not self._is_ours(found):
-            owner = (found.metadata.annotations or {}).get(TASK_ANNOTATION, "an unknown owner")
-            raise JobNameTaken(
-                f"Job {self._name} exists already and belongs to {owner}; delete or rename it"
-            )
-        self._job = found
         self._ctx.log(
             f"adopted Job {self._name} of another worker; its log is read again from the start",
             "info",
@@ -196,7 +254,7 @@ class KubernetesAttempt:
 
     async def _observe(self, start_timeout: asyncio.Timeout) -> ContainerStateTerminated:
         observations = observe_pods(
-            self._ctx, self._api, self._name, self._config.reconcile_seconds
+            self._api, self._name, self._config.reconcile_seconds, self._note_outage
         )
         async with aclosing(observations):
             async for observation in observations:
@@ -208,8 +266,47 @@ class KubernetesAttempt:
                     return terminated
         raise PodLost(f"the watch of Job {self._name} ended")
 
+    def _note_outage(self, error: Outage, pause: float) -> None:
+        is_new_denial = isinstance(error, AccessDenied) and not isinstance(
+            self._outage, AccessDenied
+        )
+        self._outage = error
+        self._ctx.log(
+            f"Kubernetes API unavailable, retrying in {pause:.2g} s: {error}",
+            "warning" if is_new_denial else "debug",
+        )
+
+    async def _start_timeout_error(self, start_seconds: float) -> Exception:
+        text = f"Job {self._name} did not start within {start_seconds:g} s"
+        if self._outage is not None:
+            return KubernetesUnavailable(f"{text}: {self._outage}")
+        if self._job is None:
+            return KubernetesUnavailable(f"{text}: the API server has not answered yet")
+        text += f": {waiting_reason(self._job, self._pod, self._main)}"
+        warnings = await self._warnings(self._job)
+        if warnings:
+            text += f"; last warning: {'; '.join(warnings)}"
+        if any(QUOTA_TEXT in warning for warning in warnings):
+            return QuotaExceeded(text)
+        return PodStartTimeout(text)
+
+    async def _warnings(self, job: KubernetesJob) -> list[str]:
+        """Return the last warnings of the cluster about the Job and its pod, if the worker may read them."""
+        objects = [("Job", job.metadata)]
+        if self._pod is not None:
+            objects.append(("pod", self._pod.metadata))
+        found: list[str] = []
+        with suppress(TimeoutError, KubernetesUnavailable, KubernetesRefused):
+            async with asyncio.timeout(EVENTS_SECONDS_MAX):
+                for kind, metadata in objects:
+                    event = await self._api.last_warning(metadata.uid)
+                    if event is not None:
+                        found.append(f"{kind} {metadata.name}: {event.text}")
+        return found
+
     def _evaluate(self, observation: PodObservation) -> ContainerStateTerminated | None:
         """Return how the container ended, None while it may still run; raise the error of a pod that failed."""
+        self._outage = None
         if observation.job is not None:
             self._job = observation.job
         pods = [*observation.deleted, *observation.pods]
@@ -297,29 +394,27 @@ class KubernetesAttempt:
             return None
         return job_error(self._job)
 
-    async def _remove(self) -> None:
-        if self._creating is not None:
-            await asyncio.wait([self._creating])
-            if not self._creating.cancelled() and isinstance(
-                self._creating.exception(), KubernetesRefused
-            ):
-                return
+    async def _delete(self) -> KubernetesJob | None:
+        """Delete the Job, however long the API server is away; the cluster itself ends it at its deadline."""
+        if not await self._creation.may_have_created() and self._job is None:
+            return None
         try:
-            for _ in range(DELETE_TRIES_MAX - 1):
-                with suppress(KubernetesUnavailable):
-                    await self._delete()
-                    return
-            await self._delete()
-        except (KubernetesUnavailable, KubernetesRefused) as error:
-            message = f"Job {self._name} could not be deleted and ends at its deadline: {error}"
-            self._ctx.log(message, "warning")
+            async with asyncio.timeout(self._manifest.deadline_seconds):
+                return await self._delete_patiently()
+        except (TimeoutError, KubernetesRefused) as error:
+            reason = str(error) or "no answer of the API server"
+            log.warning(
+                "Job %s could not be deleted and ends at its deadline: %s", self._name, reason
+            )
+            return None
 
-    async def _delete(self) -> None:
-        # The Job may exist although no response to its creation was received.
-        job = self._job or await self._api.job(self._name)
-        if job is not None and self._is_ours(job):
-            await self._api.delete(self._name, job.metadata.uid)
-
-    def _is_ours(self, job: KubernetesJob) -> bool:
-        ours = self._manifest.body["metadata"]["annotations"][TASK_ANNOTATION]
-        return (job.metadata.annotations or {}).get(TASK_ANNOTATION) == ours
+    async def _delete_patiently(self) -> KubernetesJob | None:
+        job = self._job
+        if job is None:
+            # It may exist although no response to its creation was received.
+            job = await patiently(partial(self._api.job, self._name), self._note_outage)
+        if job is None or not self._creation.is_ours(job):
+            return None
+        await patiently(partial(self._api.delete, self._name, job.metadata.uid), self._note_outage)
+        self._outage = None
+        return job

@@ -24,6 +24,7 @@ from windlass.handlers.container.params import (
     Toleration,
     only_one,
 )
+from windlass.handlers.container.pods import GRACE_SECONDS
 
 MAIN = "main"
 RESULT_FILE = "/dev/termination-log"
@@ -43,6 +44,27 @@ class JobManifest(Struct, frozen=True):
 
     body: dict[str, Any]
     main: str
+
+    @property
+    def name(self) -> str:
+        """The name of the Job."""
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long its pod may take to stop once it is told to."""
+        given = self.body["spec"]["template"]["spec"].get("terminationGracePeriodSeconds")
+        return float(given) if isinstance(given, int) else GRACE_SECONDS
+
+    @property
+    def deadline_seconds(self) -> int:
+        """When the cluster stops the Job by itself."""
+        return int(self.body["spec"]["activeDeadlineSeconds"])
+
+    @property
+    def task(self) -> str:
+        """The identity of the attempt that the Job belongs to."""
+        return str(self.body["metadata"]["annotations"][TASK_ANNOTATION])
 
 
 def build(

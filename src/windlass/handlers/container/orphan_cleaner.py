@@ -1,13 +1,20 @@
-"""Deletes Jobs that no worker follows: those of dead workers whose tasks were not taken over."""
+"""Deletes Jobs that no worker follows: those of dead workers whose tasks were not taken over, and of ended attempts."""
 
 import asyncio
 import logging
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from windlass.handlers.container.api import KubernetesApi
 from windlass.handlers.container.connection import ClusterConnection
 from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
-from windlass.handlers.container.identity import FOLLOWED_ANNOTATION
+from windlass.handlers.container.identity import (
+    FOLLOWED_ANNOTATION,
+    INSTANCE_LABEL,
+    MANAGED_BY,
+    PREFIX,
+    attempt_of,
+)
 from windlass.handlers.container.pods import KubernetesJob
 
 # The first check is delayed too: a worker that takes over a Job needs time to mark it.
@@ -36,32 +43,50 @@ async def clean_orphans(connection: ClusterConnection, instance: str, orphan_sec
 async def delete_orphans(
     api: KubernetesApi, instance: str, now: datetime, orphan_seconds: int
 ) -> list[str]:
-    """Delete the running Jobs that no worker followed for this long; return their names."""
+    """Delete running Jobs that no worker followed for this long, and those of ended attempts; return their names."""
     followed_before = now - timedelta(seconds=orphan_seconds)
+    jobs = await _listed(api, instance)
+    latest = _latest_attempts(jobs)
     names: list[str] = []
-    page_token = ""
-    for _ in range(PAGES_MAX):
-        page = await api.jobs(instance, page_token)
-        for job in page.items:
-            # The version is a precondition: a Job that a worker has marked in the meantime is kept.
-            meta = job.metadata
-            if _is_orphan(job, followed_before) and await api.delete(
-                meta.name, meta.uid, meta.resource_version
-            ):
-                names.append(meta.name)
-        page_token = page.metadata.page_token
-        if not page_token:
-            break
+    for job in jobs:
+        meta = job.metadata
+        if job.is_over or meta.deletion_timestamp is not None:
+            continue
+        # The version is a precondition: a Job that a worker has marked in the meantime is kept.
+        is_unwanted = _is_superseded(job, latest) or _is_orphan(job, followed_before)
+        if is_unwanted and await api.delete(meta.name, meta.uid, meta.resource_version):
+            names.append(meta.name)
     return names
 
 
+async def _listed(api: KubernetesApi, instance: str) -> list[KubernetesJob]:
+    jobs: list[KubernetesJob] = []
+    page_token = ""
+    for _ in range(PAGES_MAX):
+        page = await api.jobs({MANAGED_BY: PREFIX, INSTANCE_LABEL: instance}, page_token)
+        jobs += page.items
+        page_token = page.metadata.page_token
+        if not page_token:
+            break
+    return jobs
+
+
+def _latest_attempts(jobs: Iterable[KubernetesJob]) -> dict[str, int]:
+    """Return the number of the latest attempt that has a Job, by task."""
+    latest: dict[str, int] = {}
+    for job in jobs:
+        task, attempt = attempt_of(job.metadata.annotations)
+        latest[task] = max(latest.get(task, 0), attempt)
+    return latest
+
+
+def _is_superseded(job: KubernetesJob, latest: Mapping[str, int]) -> bool:
+    """Whether a later attempt of its task has a Job, so that its own attempt has ended."""
+    task, attempt = attempt_of(job.metadata.annotations)
+    return 0 < attempt < latest.get(task, 0)
+
+
 def _is_orphan(job: KubernetesJob, followed_before: datetime) -> bool:
-    if (
-        job.condition("Complete")
-        or job.condition("Failed")
-        or job.metadata.deletion_timestamp is not None
-    ):
-        return False
     try:
         followed_at = datetime.fromisoformat(
             (job.metadata.annotations or {}).get(FOLLOWED_ANNOTATION, "")

@@ -76,10 +76,11 @@ class Toleration(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobOrigin(Struct, frozen=True):
-    """The scheduled job that the node belongs to; set by the compiler, not by authors."""
+    """The job that the node belongs to; set by the compiler, not by authors."""
 
     workflow_id: str
     scheduled_at: datetime
+    run_id: str = ""
 
 
 class ContainerParams(Struct, frozen=True, kw_only=True):

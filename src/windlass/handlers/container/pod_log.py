@@ -6,7 +6,12 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 from windlass.handlers.container.api import KubernetesApi
-from windlass.handlers.container.errors import KubernetesRefused, KubernetesUnavailable
+from windlass.handlers.container.errors import (
+    OUTAGES,
+    AccessDenied,
+    KubernetesRefused,
+    KubernetesUnavailable,
+)
 from windlass.ports.handler import Context
 
 # A longer line is logged in parts.
@@ -17,6 +22,8 @@ PAUSE_SECONDS_MIN = 0.25
 PAUSE_SECONDS_MAX = 5.0
 # How long reading the rest of the log may take once the container has terminated.
 REST_SECONDS_MAX = 10.0
+# A log endpoint that sends nothing for this long after the end delays it no further.
+REST_SILENCE_SECONDS_MAX = 2.0
 # Attempts to read a log that is not found, after the container has terminated.
 TRIES_AFTER_END_MAX = 3
 
@@ -55,15 +62,25 @@ class PodLog:
         self._over.set()
         try:
             async with asyncio.timeout(REST_SECONDS_MAX):
-                await asyncio.shield(self._following)
+                await self._wait_while_read()
                 if self.truncated:
                     await self._read_end()
         except (TimeoutError, KubernetesUnavailable, KubernetesRefused) as error:
             self._ctx.log(
-                f"(the rest of the log could not be read: {error or 'timed out'})", "warning"
+                f"(the rest of the log could not be read: {str(error) or 'timed out'})", "warning"
             )
         finally:
             await self.stop()
+
+    async def _wait_while_read(self) -> None:
+        """Wait until the log was read; raise TimeoutError once nothing arrives for a while."""
+        left = None
+        while left != self._left:
+            left = self._left
+            await asyncio.wait([self._following], timeout=REST_SILENCE_SECONDS_MAX)
+            if self._following.done():
+                return
+        raise TimeoutError
 
     async def stop(self) -> None:
         """Stop reading."""
@@ -74,6 +91,7 @@ class PodLog:
     async def _follow(self) -> None:
         pause = PAUSE_SECONDS_MIN
         failures_after_end = 0
+        is_denied = False
         while not self.truncated:
             is_over = self._over.is_set()
             try:
@@ -85,11 +103,18 @@ class PodLog:
                 if not _may_be_readable_later(error) or failures_after_end >= TRIES_AFTER_END_MAX:
                     self._ctx.log(f"(the log cannot be read: {error})", "warning")
                     return
+                if isinstance(error, AccessDenied) and not is_denied:
+                    self._ctx.log(f"(the log cannot be read at present: {error})", "warning")
+                is_denied = isinstance(error, AccessDenied)
             if is_over:
                 failures_after_end += 1
                 await asyncio.sleep(pause)
             else:
                 await self._wait_for_end(pause)
+                if self._over.is_set():
+                    # The pauses after the end do not continue the longer ones before it.
+                    pause = PAUSE_SECONDS_MIN
+                    continue
             pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _wait_for_end(self, seconds_max: float) -> None:
@@ -135,7 +160,7 @@ class PodLog:
 
 def _may_be_readable_later(error: KubernetesRefused | KubernetesUnavailable) -> bool:
     # The log of a container that has just started may not exist yet.
-    return isinstance(error, KubernetesUnavailable) or error.status in (400, 404)
+    return isinstance(error, OUTAGES) or error.status in (400, 404)
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

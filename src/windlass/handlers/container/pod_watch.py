@@ -7,12 +7,14 @@ from contextlib import aclosing
 from msgspec import Struct
 
 from windlass.handlers.container.api import KubernetesApi
-from windlass.handlers.container.errors import KubernetesUnavailable
+from windlass.handlers.container.errors import OUTAGES
+from windlass.handlers.container.patience import (
+    PAUSE_SECONDS_MAX,
+    PAUSE_SECONDS_MIN,
+    OnOutage,
+)
 from windlass.handlers.container.pods import KubernetesJob, Pod
-from windlass.ports.handler import Context
 
-PAUSE_SECONDS_MIN = 0.25
-PAUSE_SECONDS_MAX = 15.0
 # After a watch that ended sooner, the next one is delayed.
 WATCH_SECONDS_MIN = 1.0
 
@@ -26,11 +28,14 @@ class PodObservation(Struct, frozen=True):
 
 
 async def observe_pods(
-    ctx: Context, api: KubernetesApi, name: str, reconcile_seconds: int
+    api: KubernetesApi,
+    name: str,
+    reconcile_seconds: int,
+    on_outage: OnOutage,
 ) -> AsyncGenerator[PodObservation]:
     """Yield the current state, then every change, without end.
 
-    While the API server is unavailable, wait for it: the pod keeps running without it.
+    While the API server is unavailable or denies access, report it with the pause and wait: the pod runs without it.
     """
     loop = asyncio.get_running_loop()
     pause = PAUSE_SECONDS_MIN
@@ -40,8 +45,8 @@ async def observe_pods(
             async with aclosing(_list_and_watch(api, name, reconcile_seconds)) as observations:
                 async for observation in observations:
                     yield observation
-        except KubernetesUnavailable as error:
-            ctx.log(f"Kubernetes API unavailable, retrying in {pause:.2g} s: {error}", "debug")
+        except OUTAGES as error:
+            on_outage(error, pause)
         if loop.time() - began >= WATCH_SECONDS_MIN:
             pause = PAUSE_SECONDS_MIN
         else:

@@ -1,6 +1,6 @@
 """Kubernetes objects as far as they are read here, and what they say about a container: waiting, running, ended."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -33,6 +33,9 @@ EVICTIONS = frozenset(
         "OutOfephemeral-storage", "UnexpectedAdmissionError",
     }
 )  # fmt: skip
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+# What a cluster sets where a pod spec has no grace period.
+GRACE_SECONDS = 30.0
 NODE_LOSSES = frozenset({"NodeLost", "DeletionByTaintManager", "DeletionByPodGC"})
 
 
@@ -138,6 +141,24 @@ class Pod(Struct, frozen=True, rename="camel"):
         return ContainerState()
 
 
+class PodTemplateSpec(Struct, frozen=True, rename="camel"):
+    """The spec of the pods of a Job."""
+
+    termination_grace_period_seconds: int | None = None
+
+
+class PodTemplate(Struct, frozen=True):
+    """The template of the pods of a Job."""
+
+    spec: PodTemplateSpec = PodTemplateSpec()
+
+
+class KubernetesJobSpec(Struct, frozen=True):
+    """The spec of a Job."""
+
+    template: PodTemplate = PodTemplate()
+
+
 class KubernetesJobStatus(Struct, frozen=True, rename="camel"):
     """The status of a Job."""
 
@@ -148,11 +169,47 @@ class KubernetesJob(Struct, frozen=True, rename="camel"):
     """A Job."""
 
     metadata: ObjectMetadata
+    spec: KubernetesJobSpec = KubernetesJobSpec()
     status: KubernetesJobStatus = KubernetesJobStatus()
+
+    @property
+    def grace_seconds(self) -> float:
+        """How long its pods may take to stop once they are told to."""
+        grace = self.spec.template.spec.termination_grace_period_seconds
+        return GRACE_SECONDS if grace is None else float(grace)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its pods have finished; those of a Job that was stopped at its deadline may still be stopping."""
+        if self.condition("Complete") is not None:
+            return True
+        failed = self.condition("Failed")
+        return failed is not None and failed.reason != DEADLINE_EXCEEDED
 
     def condition(self, kind: str) -> StatusCondition | None:
         """Return the condition of this kind if it is true."""
         return true_condition(self.status.conditions, kind)
+
+
+class ClusterEvent(Struct, frozen=True, rename="camel"):
+    """What a component of the cluster reports about an object, for example that its pod cannot be created."""
+
+    metadata: ObjectMetadata
+    reason: str = ""
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+    @property
+    def last_at(self) -> datetime:
+        """When it happened last; components use different fields for that."""
+        at = self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+        return at or datetime.min.replace(tzinfo=UTC)
+
+    @property
+    def text(self) -> str:
+        """The reason and the message."""
+        return _with_message(self.reason, self.message)
 
 
 def true_condition(conditions: list[StatusCondition] | None, kind: str) -> StatusCondition | None:
@@ -233,7 +290,7 @@ def disruption_error(pod: Pod) -> Exception | None:
             return NodeLost(text)
         if reason in EVICTIONS or (reason and disruption is not None):
             return PodEvicted(text)
-        if reason == "DeadlineExceeded":
+        if reason == DEADLINE_EXCEEDED:
             return DeadlineExceeded(text)
     return None
 
@@ -267,7 +324,7 @@ def waiting_reason(job: KubernetesJob | None, pod: Pod | None, main: str) -> str
 def job_error(job: KubernetesJob) -> RetryableError | FatalError | None:
     """Return the error of a Job that the cluster stopped at its deadline."""
     failed = job.condition("Failed")
-    if failed is None or failed.reason != "DeadlineExceeded":
+    if failed is None or failed.reason != DEADLINE_EXCEEDED:
         return None
     return DeadlineExceeded(f"Job {job.metadata.name} was stopped by the cluster: {failed.message}")
 

@@ -18,7 +18,7 @@ from windlass.spec.sections.nodes import ReadNode
 # Names that every template can use.
 ALWAYS = frozenset({"input", "workload", "job", NODES})
 _SPECIAL = ALWAYS | {PARENTS, "secrets"}
-JOB_KEYS = ("id", "workflow_id", "created_at", "scheduled_at")
+JOB_KEYS = ("id", "workflow_id", "run_id", "created_at", "scheduled_at")
 RUN_KEYS = ("run_id", "workflow_id", "scheduled_at", "state", "attempt", "outcome", "reason")
 # Names that only some templates can use.
 _LIMITED: Mapping[str, str] = {

@@ -1,17 +1,19 @@
 """The nodes of a document, in any of its three spellings."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
 from windlass.core.durations import DAY_SECONDS
 from windlass.core.fields import ID_RULE, PRIORITY_MAX, PRIORITY_MIN
 from windlass.core.plan import NodeKind, RetryOnError
+from windlass.core.runs.containers import CONTAINER
 from windlass.core.runs.rules import HOOK_ATTEMPTS
 from windlass.core.templates.json_values import kind_of, shown
 from windlass.core.templates.template import Template
 from windlass.core.webhooks import HANDLER as WEBHOOK
+from windlass.spec.checks.containers import check_container_params
 from windlass.spec.definition import NodeDefinition
 from windlass.spec.reading.findings import Findings, Path, Unreadable
 from windlass.spec.reading.trees import entries, is_array, is_object
@@ -234,8 +236,17 @@ def read_node(findings: Findings, raw: RawNode, defaults: Mapping[str, Any]) -> 
             findings.add(raw.path, f"missing key: node '{raw.id}' has no handler", hint)
         if defaults:
             values = {**defaults, **values}
+        _check_params(findings, raw, values)
     values["kind"] = kind
     return ReadNode(raw, values, values.pop("dependencies", ()), values.pop("next", ()))
+
+
+def _check_params(findings: Findings, raw: RawNode, values: Mapping[str, Any]) -> None:
+    params = values.get("params")
+    if values.get("handler") != CONTAINER or params is None or not isinstance(params.source, dict):
+        return
+    path = (*raw.path, "params") if "params" in raw.fields else raw.path
+    check_container_params(findings, path, cast("dict[str, Any]", params.source))
 
 
 def _read_values(findings: Findings, raw: RawNode) -> dict[str, Any]:
