@@ -108,7 +108,10 @@ def end_data(attempt: Attempt) -> Raw:
 
 
 class Turn:
-    """The changes that one message makes to one job, written into the changes of the batch."""
+    """The changes that one message makes to one job, written into the changes of the batch.
+
+    One class, because all of them must keep the job, its rows, its events and its counters in step.
+    """
 
     __slots__ = ("changes", "context", "job", "now", "page")
 

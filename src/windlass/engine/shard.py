@@ -62,7 +62,10 @@ class _Commit(Struct, frozen=True):
 
 
 class Shard:
-    """Runs the jobs of one shard while its lease is valid."""
+    """Runs the jobs of one shard while its lease is valid.
+
+    One class for the loop and the recovery: both change what is in memory, in flight and acknowledged.
+    """
 
     def __init__(
         self,
