@@ -71,7 +71,8 @@ class QueueInfo(Struct, frozen=True):
 class Broker(Protocol):
     """Queues of tasks, and one inbox per shard.
 
-    One contract, because results leave a queue and enter an inbox in one step. The owner of a shard publishes under the epoch of its lease: what an earlier owner publishes is ignored.
+    One contract, because results leave a queue and enter an inbox in one step. The owner of a shard publishes under the
+    epoch of its lease: what an earlier owner publishes is ignored.
     """
 
     async def close(self) -> None:
