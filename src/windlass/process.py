@@ -21,7 +21,6 @@ from windlass.factory import (
     build_handlers,
     build_sinks,
     compile_stored,
-    lock_database,
     open_artifacts,
     open_broker,
     open_store,
@@ -36,6 +35,7 @@ from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
 from windlass.settings_rules import require_consistent
 from windlass.spec import check_input
+from windlass.stores.sqlite.file_lock import lock_database
 from windlass.worker.heartbeat import Heartbeat, HeartbeatInterval
 from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
@@ -112,7 +112,7 @@ def require_shared(settings: Settings) -> None:
 def require_unlocked(settings: Settings) -> None:
     """Raise DatabaseInUse while another process uses the embedded database. Does not keep the lock."""
     if not is_shared(settings):
-        with lock_database(sqlite_path(settings)):
+        with lock_database(sqlite_path(settings), create=False):
             pass
 
 

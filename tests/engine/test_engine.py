@@ -2,15 +2,23 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import pytest
 from msgspec import Raw
 
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, events_of, opened, plan
 from windlass.core.changes import Changes
-from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
+from windlass.core.errors import (
+    CommitUnknown,
+    IdempotencyConflict,
+    RequestRefused,
+    StaleLease,
+    StoreUnusable,
+)
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
@@ -332,3 +340,45 @@ async def test_a_result_for_a_quarantined_job_is_kept(
         await process.stop()
 
     assert [result.result_id for result in kept] == [f"{job_id}_a_1"]
+
+
+async def test_a_start_that_is_cancelled_ends_at_once_and_keeps_the_shard_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        await store.leases.take(0, "dead")
+        process = Process(store, plan(CHAIN))
+        reached = asyncio.Event()
+
+        async def blocked(*_: object) -> NoReturn:
+            reached.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+        monkeypatch.setattr(store.jobs, "unfinished", blocked)
+        starting = asyncio.create_task(process.engine.start())
+        await reached.wait()
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+
+        await asyncio.wait_for(process.engine.stop(), ENDS_SECONDS)
+
+        # The next owner must look for the tasks that the dead one ran.
+        assert (await store.leases.take(0, "next")).abandoned
+
+
+async def test_an_engine_refuses_to_start_on_a_database_that_no_retry_can_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+
+        async def unusable(*_: object) -> NoReturn:
+            raise StoreUnusable("damaged")
+
+        monkeypatch.setattr(store.jobs, "unfinished", unusable)
+
+        with pytest.raises(StoreUnusable, match="damaged"):
+            await asyncio.wait_for(process.engine.start(), ENDS_SECONDS)
+        await process.engine.stop()

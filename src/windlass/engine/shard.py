@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, Task
-from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable
+from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable, StoreUnusable
 from windlass.core.ids import RunId
 from windlass.core.job import Job
 from windlass.core.messages import (
@@ -99,6 +99,7 @@ class Shard:
         self._uncommitted: list[Changes] = []
         self._is_next_decided = False
         self._stopping = False
+        self._has_recovered = False
         self._lost: StaleLease | None = None
         self._failures = 0
 
@@ -134,7 +135,10 @@ class Shard:
             await self._process_batches()
         except StaleLease:
             raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, StoreUnusable) and not self._has_recovered:
+                # Whoever starts the engine gets the error: waiting for a repair would look like a hang.
+                raise
             # After any failure the memory may be wrong. The rows are not.
             self.ready.clear()
             self._failures += 1
@@ -383,6 +387,7 @@ class Shard:
             changes = await self.decide(lost.messages)
             await self._commit(changes, 0, self._write(changes))
         await self._publish_again(lost)
+        self._has_recovered = True
         self.ready.set()
 
     async def _drain(self) -> None:

@@ -86,9 +86,11 @@ class ShardOwner:
         self.hold(0)
         owned = self._owned[0]
         ready = asyncio.create_task(owned.shard.ready.wait())
-        await asyncio.wait((ready, owned.running), return_when=asyncio.FIRST_COMPLETED)
-        if owned.running.done():
+        try:
+            await asyncio.wait((ready, owned.running), return_when=asyncio.FIRST_COMPLETED)
+        finally:
             ready.cancel()
+        if owned.running.done():
             await owned.running
 
     async def stop(self) -> None:
@@ -173,6 +175,12 @@ class ShardOwner:
         if owned is None:
             return
         owned.sweeping.cancel()
+        if not owned.shard.ready.is_set():
+            # It recovers, or waits to try again. Like a crash: the next owner does all steps of the recovery, which it
+            # would not if the lease were released.
+            owned.running.cancel()
+            await asyncio.wait({owned.running})
+            return
         await owned.shard.stop()
         try:
             await owned.running

@@ -14,7 +14,13 @@ from windlass.stores.database import Row
 from windlass.stores.queries import SQLITE, Query, queries
 from windlass.stores.rows import encoded_text
 from windlass.stores.sqlite.bulk_statement import BulkStatement
-from windlass.stores.sqlite.connection import Connection, Rows, connect
+from windlass.stores.sqlite.connection import (
+    UNUSABLE,
+    Connection,
+    Rows,
+    connect,
+    unusable,
+)
 from windlass.stores.sqlite.writer import SqliteWriter
 
 READERS_MAX = 2
@@ -111,6 +117,8 @@ class SqliteStatements:
                 connection = self._local.connection = connect(self._path, read_only=True)
                 self._connections.append(connection)
             return operation(connection)
+        except UNUSABLE as error:
+            raise unusable(self._path, error) from error
         except apsw.SQLError as error:
             hint = "if an older version created it, run `windlass db migrate`"
             raise StoreUnavailable(

@@ -12,7 +12,13 @@ from typing import Any
 import apsw
 
 from windlass.core.errors import CommitUnknown, WindlassError
-from windlass.stores.sqlite.connection import BUSY_TIMEOUT_MS, CHECKPOINT_PAGES, Connection
+from windlass.stores.sqlite.connection import (
+    BUSY_TIMEOUT_MS,
+    CHECKPOINT_PAGES,
+    UNUSABLE,
+    Connection,
+    unusable,
+)
 
 # The most operations in one transaction.
 GROUP_MAX = 256
@@ -31,12 +37,13 @@ class SqliteWriter:
     """Runs operations in transactions, in the order of the calls.
 
     An operation that raises a WindlassError changes nothing and does not affect the others of its group. Any other
-    failure fails the whole group as CommitUnknown. Not a Batcher: groups form on a thread, while the one before is
-    written.
+    failure fails the whole group: as StoreUnusable if no retry helps, otherwise as CommitUnknown. Not a Batcher: groups
+    form on a thread, while the one before is written.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection
+        self._path = path
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(
             target=self._run, name="windlass-sqlite-writer", daemon=True
@@ -134,7 +141,7 @@ class SqliteWriter:
         try:
             self._connection.execute("begin immediate")
         except apsw.Error as error:
-            return [_unknown(error)] * len(group)
+            return [self._failure(error)] * len(group)
         return self._commit(group)
 
     def _commit(self, group: list[_Item]) -> list[Any]:
@@ -147,8 +154,18 @@ class SqliteWriter:
             connection.execute("commit")
         except Exception as error:
             _roll_back(connection)
-            return [_unknown(error)] * len(group)
+            return [self._failure(error)] * len(group)
         return outcomes
+
+    def _failure(self, error: Exception) -> WindlassError:
+        """Return what a failed transaction raises."""
+        failure: WindlassError
+        if isinstance(error, UNUSABLE):
+            failure = unusable(self._path, error)
+        else:
+            failure = CommitUnknown(f"SQLite rejected a transaction: {error}")
+        failure.__cause__ = error
+        return failure
 
     def _on_done(self, group: list[_Item], outcomes: list[Any], done: int) -> None:
         """Resolve the futures of a group, on the loop. The thread is finished with `done` items."""
@@ -190,12 +207,6 @@ def _resolve(future: "asyncio.Future[Any]", outcome: Any) -> None:
         future.set_exception(outcome)
     else:
         future.set_result(outcome)
-
-
-def _unknown(error: Exception) -> CommitUnknown:
-    unknown = CommitUnknown(f"SQLite rejected a transaction: {error}")
-    unknown.__cause__ = error
-    return unknown
 
 
 def _attempt(connection: Connection, operation: Operation, *, undo: bool) -> Any:
