@@ -114,6 +114,9 @@ class ProcessSupervisor:
         self.zombies: list[SimulatedProcess] = []
         self.connections: list[FaultyConnection] = []
         self.restarts = 0
+        # Whether an engine has started after the wall clock was set: instants of its predecessors are then by another
+        # time than its own.
+        self.is_reanchored = False
         # Whether the separate broker has lost its contents.
         self.is_flushed = False
         self.violations: list[Violation] = []
@@ -247,10 +250,11 @@ class ProcessSupervisor:
             sharing = Sharing(config.shards, config.lease_seconds, owns=engine_slot.owns)
             duties = _SHARING_DUTIES
         random = Random(self._random.random())
+        self.is_reanchored = self.is_reanchored or environment.clock.is_set
         return Engine(
             store=store,
             broker=broker,
-            clock=environment.clock,
+            clock=environment.clock.of_new_process(),
             plans=Plans(store, self._compile),
             artifacts=self._connect("artifacts", lambda: environment.artifacts, process),
             random=random,
@@ -342,7 +346,7 @@ class ProcessSupervisor:
         return Worker(
             self._connect("broker", port, process),
             self._registry,
-            environment.clock,
+            environment.clock.of_new_process(),
             worker_id=process.name,
             queues=("default",),
             concurrency=config.concurrency,

@@ -120,12 +120,16 @@ class Simulation:
             plans=self.plans,
         )
         self.supervisor = ProcessSupervisor(config, fault_plan, random, environment)
-        self.clocks_steady = True
         # Whether there are no faults at all; stricter checks apply then.
         self.undisturbed = False
         # Whether an accepted result is final: no delivery is repeated and the broker loses nothing.
         self.results_are_final = not config.embedded
         self._idle_moments = 0
+
+    @property
+    def clocks_steady(self) -> bool:
+        """Whether all instants in the rows are by one time: that of engines never steps, but begins with the wall."""
+        return not self.supervisor.is_reanchored
 
     # Running
 
@@ -353,7 +357,7 @@ class Simulation:
         if not self.supervisor.is_flushed:
             assert self.supervisor.broker is not None
             self.violations += lost_tasks(jobs, self.supervisor.broker)
-            # Setting a clock makes waits longer or shorter.
+            # Waits that began before a clock was set end by the new time after a restart.
             if self.clocks_steady:
                 now = self.clock.now()
                 self.violations += lost_waits(jobs, now)

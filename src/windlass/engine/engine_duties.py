@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties
 from windlass.engine.context import EngineContext
+from windlass.engine.duties.clock_watcher import CHECK_SECONDS as CLOCK_CHECK_SECONDS
+from windlass.engine.duties.clock_watcher import ClockWatcher
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.duties.reaper import Reaper
 from windlass.engine.duties.scheduler import CHECK_SECONDS, Scheduler
@@ -28,6 +30,7 @@ class EngineDuties:
         self._settings = settings
         self._reaper = Reaper(context.broker, context.clock, settings)
         self._pruner = Pruner(context.store, artifacts, context.clock, settings.retention_days)
+        self._clock_watcher = ClockWatcher(context.clock)
         self._scheduler = Scheduler(
             store=context.store,
             broker=context.broker,
@@ -44,6 +47,7 @@ class EngineDuties:
             self.start("leases", leases.interval_seconds, leases.rebalance)
         self.start("reaper", self._settings.worker_check_seconds, self._reaper.reap)
         self.start("pruner", PRUNE_EVERY_SECONDS, self._prune)
+        self.start("clock watcher", CLOCK_CHECK_SECONDS, self._clock_watcher.check)
         if with_schedules:
             self.start("scheduler", CHECK_SECONDS, self._scheduler.check)
         self.start(

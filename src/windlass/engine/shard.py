@@ -191,11 +191,11 @@ class Shard:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
         changes = Changes()
         self._uncommitted.append(changes)
-        now = self._clock.now()
+        now, wall = self._clock.now(), self._clock.wall()
         jobs = self.jobs
         messages, run_messages = split_batch(batch)
         for run_message in run_messages:
-            await self.runs.apply(RunBatch(self, changes, now), run_message)
+            await self.runs.apply(RunBatch(self, changes, now, wall), run_message)
         snapshots = await self.table.read_missing(messages)
         for message, following in zip_longest(messages, messages[1:]):
             job = jobs.get(message.job_id)
@@ -212,7 +212,7 @@ class Shard:
                 dispatches = type(message) is not TaskFinished or not _is_result_of(
                     job.id, following
                 )
-                advance(job, message, now, changes, dispatches=dispatches)
+                advance(job, message, now, changes, wall=wall, dispatches=dispatches)
                 if job.wanted:
                     await self._continue_with_values(job, changes, now)
             except StoreUnavailable:
@@ -224,7 +224,7 @@ class Shard:
             if job.values:
                 self._outputs.forget_values(job)
         if self.runs.is_concerned(changes):
-            await self.runs.apply_job_changes(RunBatch(self, changes, now))
+            await self.runs.apply_job_changes(RunBatch(self, changes, now, wall))
         self._carried.extend(Continue(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
 
@@ -235,7 +235,7 @@ class Shard:
             return None
         if (job.large or job.plan.has_pagination) and not job.is_final:
             await self._outputs.provide_for(job, message)
-        advance(job, message, now, changes)
+        advance(job, message, now, changes, wall=self._clock.wall())
         await self._continue_with_values(job, changes, now)
         self._outputs.forget_values(job)
         return job
@@ -387,8 +387,8 @@ class Shard:
             changes = await self.decide(lost.messages)
             await self._commit(changes, 0, self._write(changes))
         await self._publish_again(lost)
-        self._has_recovered = True
         self.ready.set()
+        self._has_recovered = True
 
     async def _drain(self) -> None:
         """Process all messages that are in the inbox."""
