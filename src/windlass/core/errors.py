@@ -22,7 +22,7 @@ WindlassError
 ├── StaleLease             the shard has another owner; nothing was written
 ├── CommitUnknown          a commit failed, or its outcome is unknown
 ├── StoreUnavailable       the database cannot be used (locked, full, too new)
-│   └── StoreUnusable      no retry helps: the database is read-only, damaged, or not a database
+│   └── StoreUnusable      no retry helps: the database is read-only, damaged, deleted, or not a database
 ├── BrokerUnavailable      the broker cannot be reached; the call may or may not have taken effect
 ├── DatabaseInUse          another process owns this embedded database
 ├── ApiError               a server refused a request for a reason without a class of its own
@@ -153,7 +153,7 @@ class StoreUnavailable(WindlassError):
 
 
 class StoreUnusable(StoreUnavailable):
-    """The database cannot be used until someone repairs it, or its permissions. Nothing was written."""
+    """The database cannot be used until someone repairs it, or its permissions."""
 
 
 class BrokerUnavailable(WindlassError):

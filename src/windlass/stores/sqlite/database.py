@@ -106,6 +106,9 @@ class SqliteStatements:
 
     async def query(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that only reads, on a reader's thread. StoreUnavailable."""
+        if self._writer is not None:
+            # A new connection of a reader would open other files than the writer has.
+            self._writer.check_files()
         return await asyncio.get_running_loop().run_in_executor(
             self._readers, self._with_reader, operation
         )
