@@ -73,6 +73,17 @@ class Process(Struct, frozen=True, kw_only=True):
     # May be replaced while the process runs.
     handlers: dict[str, Handler]
     sinks: dict[str, Sink]
+    # Those that run in this process.
+    workers: list[Worker] = []
+
+    def problems(self) -> list[str]:
+        """Return why the workers of this process take no tasks."""
+        found = [worker.problem for worker in self.workers]
+        return [
+            f"a worker takes no tasks because outputs cannot be stored: {problem}"
+            for problem in found
+            if problem is not None
+        ]
 
 
 @asynccontextmanager
@@ -213,6 +224,7 @@ async def _start_worker(
     log_task = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, log_task)
     worker = _build_worker(settings, process, queues, logs)
+    process.workers.append(worker)
     worker_task = asyncio.create_task(worker.run())
     drain_seconds = 0.0
     if is_shared(settings):

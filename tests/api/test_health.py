@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec import structs
 
 from tests.api.harness import NO_UI
 from tests.defaults import OUTPUT_BYTES_MAX, duties
@@ -193,3 +194,16 @@ async def test_invalid_id_of_a_worker_is_refused(worker_id: str) -> None:
         response = await server.client.delete(f"/api/v1/workers/{worker_id}")
 
     assert response.status_code == 422
+
+
+async def test_health_names_workers_of_the_process_that_take_no_tasks() -> None:
+    async with serving("one") as server:
+        state = structs.replace(server.state, worker_problems=lambda: ["a worker takes no tasks"])
+        transport = httpx2.ASGITransport(app=create_app(state))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            health = (await client.get("/health")).json()
+            ready = await client.get("/readyz")
+
+    assert (health["status"], health["problems"]) == ("degraded", ["a worker takes no tasks"])
+    # Submits are accepted.
+    assert ready.status_code == 200

@@ -82,6 +82,8 @@ class Worker:
             environment=environment or {"PATH": os.defpath},
             output_bytes_max=output_bytes_max,
         )
+        large_values = LargeValues(artifacts, output_bytes_max)
+        self._outputs = large_values.outputs
         self._context = ExecutorContext(
             worker_id=worker_id,
             registry=registry,
@@ -92,7 +94,7 @@ class Worker:
             on_finished=self._finished,
             on_started=self._started,
             on_handed_back=self._handed_back,
-            large_values=LargeValues(artifacts, output_bytes_max),
+            large_values=large_values,
             output_bytes_max=output_bytes_max,
             log_sink=log_sink,
             sinks=sinks or {},
@@ -119,6 +121,11 @@ class Worker:
     def running(self) -> int:
         """The number of running attempts."""
         return len(self._executor.running)
+
+    @property
+    def problem(self) -> str | None:
+        """Why this worker takes no tasks at the moment, if something is wrong."""
+        return None if self._outputs is None else self._outputs.problem
 
     async def run(self) -> None:
         """Work until `stop`. A cancel stops without waiting for handlers."""
@@ -173,6 +180,7 @@ class Worker:
         for duty in self._duties:
             duty.cancel()
         self._executor.close()
+        self._close_outputs()
         self._children.kill()
         self._ended.set()
 
@@ -183,9 +191,14 @@ class Worker:
             await self._heartbeat.stop()
         await self._deregister()
         self._executor.close()
+        self._close_outputs()
         await self._children.aclose()
         await self._resources.aclose()
         self._ended.set()
+
+    def _close_outputs(self) -> None:
+        if self._outputs is not None:
+            self._outputs.close()
 
     async def _deregister(self) -> None:
         try:
@@ -208,6 +221,9 @@ class Worker:
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _take(self) -> None:
+        if self.problem is not None and self._outputs is not None:
+            # More results could not be stored either.
+            await self._outputs.wait_available()
         free = min(self._concurrency - self.running, REPORTS_MAX - len(self._reports))
         if free <= 0:
             self._has_slot.clear()

@@ -42,7 +42,7 @@ class HealthRoutes:
     async def health(self, request: Request) -> Response:
         """Show the state of all processes of the deployment: shards, engines and workers."""
         reject_query(request)
-        problems = self._process_problems()
+        problems = [*self._process_problems(), *self._state.worker_problems()]
         engines = EnginesView([], [], [])
         workers: list[WorkerView] = []
         try:
