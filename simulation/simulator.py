@@ -57,7 +57,7 @@ class ErrorCollector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep an unexpected exception."""
-        error = record.exc_info[1] if record.exc_info else None
+        error = record.exc_info[1] if record.exc_info else getattr(record, "outage", None)
         if error is None:
             return
         is_expected = isinstance(error, EXPECTED) and "already" not in str(error)

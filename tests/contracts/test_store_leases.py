@@ -254,3 +254,8 @@ async def test_positions_are_returned_for_each_known_job(store: Store) -> None:
         JobPosition("j2", 1, "completed"),
     ]
     assert list(await store.jobs.positions([])) == []
+
+
+async def test_probe_writes_as_often_as_it_is_called(store: Store) -> None:
+    await store.leases.probe(1)
+    await store.leases.probe(2)

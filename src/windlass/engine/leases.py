@@ -7,6 +7,7 @@ from typing import Protocol
 from zlib import crc32
 
 from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store import Store
 from windlass.ports.store.leases import EngineRow, LeaseRow, Ownership
 
@@ -85,8 +86,10 @@ class Leases:
     async def _give_back(self, number: int) -> None:
         try:
             await self._holder.give_back(number)
-        except Exception:
-            log.exception("shard %d could not be given back; its lease will expire", number)
+        except Exception as error:
+            OutageLog(log).failed(
+                f"shard {number} could not be given back; its lease will expire", error
+            )
         finally:
             del self._giving_back[number]
 

@@ -39,6 +39,7 @@ from windlass.engine.shard_lease import ShardLease
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store import Store
 
 # Messages of one commit. Batches grow with load by themselves; this bounds their memory.
@@ -100,6 +101,7 @@ class Shard:
         self._is_next_decided = False
         self._stopping = False
         self._has_recovered = False
+        self._outages = OutageLog(log)
         self._lost: StaleLease | None = None
         self._failures = 0
 
@@ -142,8 +144,9 @@ class Shard:
             # After any failure the memory may be wrong. The rows are not.
             self.ready.clear()
             self._failures += 1
-            log.exception(
-                "shard %d: discarding in-memory state; reloading from the database", self.number
+            self._outages.failed(
+                f"shard {self.number}: discarding in-memory state; reloading from the database",
+                error,
             )
             wait = min(
                 FAILURE_WAIT_SECONDS * 2 ** min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX
@@ -313,6 +316,7 @@ class Shard:
             finally:
                 raise failure
         self._failures = 0
+        self._outages.succeeded()
         self._on_commit(changes)
 
     async def _publish_and_acknowledge(self, changes: Changes, received: int) -> None:

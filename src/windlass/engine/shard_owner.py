@@ -20,6 +20,7 @@ from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.shard import CommitListener, Shard
 from windlass.engine.shard_lease import ShardLease
 from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store.leases import EngineRow
 
 log = logging.getLogger("windlass.engine")
@@ -72,6 +73,7 @@ class ShardOwner:
         self._only_new_jobs = only_new_jobs
         self._on_commit = on_commit
         self._owned: dict[int, _OwnedShard] = {}
+        self._outages = OutageLog(log)
 
     # Starting and stopping
 
@@ -166,8 +168,8 @@ class ShardOwner:
         owned.sweeping.cancel()
         if isinstance(failure, StaleLease):
             log.info("shard %d has another owner: %s", number, failure)
-        elif failure is not None:
-            log.error("shard %d ended", number, exc_info=failure)
+        elif isinstance(failure, Exception):
+            self._outages.failed(f"shard {number} ended", failure)
 
     async def give_back(self, number: int) -> None:
         """Finish the current batch of a shard and release its lease."""

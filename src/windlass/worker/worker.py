@@ -14,6 +14,7 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker, TaskClaim, TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.sink import Sinks
 from windlass.worker.child_processes import ChildProcesses
 from windlass.worker.context import LogSink, SharedResources
@@ -209,14 +210,14 @@ class Worker:
     async def _repeat(self, duty: Callable[[], Awaitable[None]]) -> None:
         """Run a duty repeatedly; a failure is logged and followed by a pause."""
         pause = PAUSE_SECONDS_MIN
+        outages = OutageLog(log)
         while True:
             try:
                 await duty()
                 pause = PAUSE_SECONDS_MIN
-            except Exception:
-                log.exception(
-                    "worker %s: background duty failed; retrying in %.1f s", self._worker_id, pause
-                )
+                outages.succeeded()
+            except Exception as error:
+                outages.failed(f"worker {self._worker_id}: background duty failed; retrying", error)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 

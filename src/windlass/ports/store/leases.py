@@ -72,6 +72,10 @@ class LeaseStore(Protocol):
         """Return the current owners of the shards and the engines that are alive."""
         ...
 
+    async def probe(self, now: int) -> None:
+        """Write something. CommitUnknown or StoreUnavailable if the database accepts no writes."""
+        ...
+
     async def engines(self) -> Sequence[EngineRow]:
         """Return the engines that are alive, sorted by owner."""
         ...

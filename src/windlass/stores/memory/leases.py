@@ -79,6 +79,9 @@ class MemoryLeases:
             self._shard_count = count
         return self._shard_count
 
+    async def probe(self, now: int) -> None:
+        self._tables.check_open()
+
     async def deregister(self, owner: str) -> None:
         self._tables.check_open()
         self._engines.pop(owner, None)

@@ -57,6 +57,9 @@ class PostgresLeases:
         [(recorded,)] = await self._database.rows("shard_count_get")
         return recorded
 
+    async def probe(self, now: int) -> None:
+        await self._database.write("write_probe", now=now)
+
     async def deregister(self, owner: str) -> None:
         await self._database.write_lease("engine_delete", owner=owner)
 

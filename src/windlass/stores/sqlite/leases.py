@@ -84,6 +84,9 @@ class SqliteLeases:
 
         return await self._database.transact(record)
 
+    async def probe(self, now: int) -> None:
+        await self._database.write("write_probe", now=now)
+
     async def deregister(self, owner: str) -> None:
         await self._database.write("engine_delete", owner=owner)
 
