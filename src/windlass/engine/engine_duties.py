@@ -43,6 +43,9 @@ class EngineDuties:
     def start_owner_duties(self, *, with_schedules: bool) -> None:
         """Start the duties of an engine that owns shards."""
         leases = self._shard_owner.leases
+        heartbeat = self._shard_owner.heartbeat
+        if heartbeat is not None:
+            self._supervise("lease heartbeat", heartbeat.run)
         if leases is not None:
             self.start("leases", leases.interval_seconds, leases.rebalance)
         self.start("reaper", self._settings.worker_check_seconds, self._reaper.reap)
@@ -58,8 +61,10 @@ class EngineDuties:
 
     def start(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         """Run a duty periodically until `stop`."""
-        loop = supervise(name, lambda: periodic(seconds, duty, self._clock), self._clock)
-        self._running.append(asyncio.create_task(loop))
+        self._supervise(name, lambda: periodic(seconds, duty, self._clock))
+
+    def _supervise(self, name: str, loop: Callable[[], Awaitable[object]]) -> None:
+        self._running.append(asyncio.create_task(supervise(name, loop, self._clock)))
 
     async def stop(self) -> None:
         """Stop all duties."""

@@ -14,6 +14,7 @@ from windlass.engine.config import Duties, Sharing
 from windlass.engine.context import EngineContext
 from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.job_table import JobTable
+from windlass.engine.lease_heartbeat import LeaseHeartbeat
 from windlass.engine.leases import Leases
 from windlass.engine.output_store import OutputStore
 from windlass.engine.run_coordinator import RunCoordinator
@@ -53,14 +54,23 @@ class ShardOwner:
         self.total = 1
         self._engine = EngineRow(owner, duties.worker_timeout_seconds)
         self.leases: Leases | None = None
+        self.heartbeat: LeaseHeartbeat | None = None
         if sharing is not None:
             self.total = sharing.shards
             if sharing.owns:
+                self.heartbeat = LeaseHeartbeat(
+                    context.store.leases,
+                    self._engine,
+                    self,
+                    context.clock,
+                    lease_seconds=sharing.lease_seconds,
+                )
                 self.leases = Leases(
                     context.store,
                     self._engine,
                     self,
                     total=sharing.shards,
+                    heartbeat=self.heartbeat,
                     lease_seconds=sharing.lease_seconds,
                     worker_timeout=worker_timeout,
                 )
@@ -101,6 +111,8 @@ class ShardOwner:
         if self.leases is not None:
             await self.leases.wait_given_back()
         self._owned.clear()
+        if self.heartbeat is not None:
+            await self.heartbeat.wait_ended()
         if self.leases is not None:
             await self._store.leases.deregister(self._engine.owner)
 
@@ -132,7 +144,9 @@ class ShardOwner:
             broker=self._context.broker,
             clock=self._clock,
             outputs=self._outputs,
-            lease=ShardLease(number, self._engine, self._store.leases, lease_seconds),
+            lease=ShardLease(
+                number, self._engine, self._store.leases, lease_seconds, self.heartbeat
+            ),
             table=JobTable(self._store, self._context.plans, only_new_jobs=self._only_new_jobs),
             runs=self._new_coordinator(number),
             on_commit=self._on_commit,
