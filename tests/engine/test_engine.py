@@ -23,9 +23,10 @@ from windlass.core.jobs import JobSpec
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
+from windlass.engine.duties import pruner
 from windlass.engine.duties.pruner import Pruner
 from windlass.engine.ids import Ids
-from windlass.ports.store.jobs import Request, StoredResult
+from windlass.ports.store.jobs import JobFilter, Request, StoredResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
@@ -303,13 +304,34 @@ async def test_old_finished_jobs_are_deleted_and_running_ones_are_not(tmp_path: 
         await quick.engine.jobs.cancel(finished.spec.job_id)
         await quick.ended(finished.spec.job_id)
 
-        count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
-        left = await store.jobs.unfinished(0)
+        has_more = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
+        left = await store.jobs.list(JobFilter())
         await quick.stop()
         process.worker.abort()
 
-    assert count == 1
-    assert left == [running.spec.job_id]
+    assert not has_more
+    assert [job.spec.job_id for job in left] == [running.spec.job_id]
+
+
+async def test_retention_deletes_all_old_jobs_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruner, "PRUNE_JOBS_MAX", 2)
+    monkeypatch.setattr(pruner, "PRUNE_BATCHES_MAX", 2)
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        jobs = [await process.submit() for _ in range(11)]
+        for job in jobs:
+            await process.ended(job.spec.job_id)
+        duties = process.engine._duties
+        duties._pruner = Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0)
+
+        await duties._prune()
+
+        left = await store.jobs.list(JobFilter())
+        await process.stop()
+    assert left == []
 
 
 async def _until(store: SqliteStore, job_id: str, kind: str) -> None:

@@ -74,5 +74,6 @@ class EngineDuties:
 
     async def _prune(self) -> None:
         # One engine is enough: the owner of the first shard.
-        if self._shard_owner.find(0) is not None:
-            await self._pruner.prune()
+        has_more = True
+        while has_more and self._shard_owner.find(0) is not None:
+            has_more = await self._pruner.prune()
