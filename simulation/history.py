@@ -83,7 +83,7 @@ class History(Struct, frozen=True):
     settled: bool = False
     # Whether there were no faults: no crash, no failed call, no lost message.
     undisturbed: bool = False
-    # Whether no clock was set while the jobs ran, so that times can be compared.
+    # Whether all engines that ran the jobs had the same time, so that times can be compared.
     clocks_steady: bool = True
 
 

@@ -119,6 +119,9 @@ class ProcessSupervisor:
         self.flushed_at: float | None = None
         # When it lost some of its tasks for the last time.
         self.evicted_at = -math.inf
+        # Whether an engine has started after the wall clock was set: instants of its predecessors are then by another
+        # time than its own.
+        self.is_reanchored = False
         self.violations: list[Violation] = []
         # Set while an engine is running.
         self.up = asyncio.Event()
@@ -250,10 +253,11 @@ class ProcessSupervisor:
             sharing = Sharing(config.shards, config.lease_seconds, owns=engine_slot.owns)
             duties = _SHARING_DUTIES
         random = Random(self._random.random())
+        self.is_reanchored = self.is_reanchored or environment.clock.is_set
         return Engine(
             store=store,
             broker=broker,
-            clock=environment.clock,
+            clock=environment.clock.of_new_process(),
             plans=Plans(store, self._compile),
             artifacts=self._connect("artifacts", lambda: environment.artifacts, process),
             random=random,
@@ -345,7 +349,7 @@ class ProcessSupervisor:
         return Worker(
             self._connect("broker", port, process),
             self._registry,
-            environment.clock,
+            environment.clock.of_new_process(),
             worker_id=process.name,
             queues=("default",),
             concurrency=config.concurrency,

@@ -301,7 +301,6 @@ class Scenario:
             process.kill()
 
     def _set_clock(self) -> None:
-        self._simulation.clocks_steady = False
         self._simulation.clock.jump(
             self._random.uniform(-CLOCK_JUMP_SECONDS_MAX, CLOCK_JUMP_SECONDS_MAX)
         )

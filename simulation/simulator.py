@@ -64,7 +64,7 @@ class ErrorCollector(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep an unexpected exception."""
-        error = record.exc_info[1] if record.exc_info else None
+        error = record.exc_info[1] if record.exc_info else getattr(record, "outage", None)
         if error is None:
             return
         is_expected = isinstance(error, EXPECTED) and "already" not in str(error)
@@ -127,7 +127,6 @@ class Simulation:
             plans=self.plans,
         )
         self.supervisor = ProcessSupervisor(config, fault_plan, random, environment)
-        self.clocks_steady = True
         # Whether there are no faults at all; stricter checks apply then.
         self.undisturbed = False
         # Whether an accepted result is final: no delivery is repeated and the broker loses nothing.
@@ -137,6 +136,11 @@ class Simulation:
         # When the last fault ended.
         self._settling_at = math.inf
         self._idle_moments = 0
+
+    @property
+    def clocks_steady(self) -> bool:
+        """Whether all instants in the rows are by one time: that of engines never steps, but begins with the wall."""
+        return not self.supervisor.is_reanchored
 
     # Running
 
@@ -392,7 +396,7 @@ class Simulation:
         if self._knows_lost_tasks():
             assert self.supervisor.broker is not None
             self._check_lost_tasks(shard, lost_tasks(jobs, self.supervisor.broker))
-            # Setting a clock makes waits longer or shorter.
+            # Waits that began before a clock was set end by the new time after a restart.
             if self.clocks_steady:
                 now = self.clock.now()
                 self.violations += lost_waits(jobs, now)

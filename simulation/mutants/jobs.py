@@ -354,6 +354,18 @@ JOB_MUTANTS = (
         "self._heap[0][0] <= now:",
         "self._heap[0][0] <= now + 400_000:",
     ),
+    in_engine(
+        "durations end by the wall clock",
+        "timers",
+        "self._durations = _TimerHeap(clock.now)",
+        "self._durations = _TimerHeap(clock.wall)",
+    ),
+    in_engine(
+        "decisions are made by the wall clock",
+        "shard",
+        "now, wall = self._clock.now(), self._clock.wall()",
+        "now, wall = self._clock.wall(), self._clock.wall()",
+    ),
     in_engine("a timer that cannot be sent is lost", "timers", "if not sent:", "if False:"),
     # Submits
     in_engine(

@@ -82,9 +82,9 @@ SHARING_MUTANTS = tuple(
             ),
             in_engine(
                 "a lease that may have expired is renewed without checking its owner",
-                "shard_lease",
-                "            if (self._shard, self.owner, epoch) not in [",
-                "            if False and () not in [",
+                "lease_heartbeat",
+                "        self._owner.renewed(renewed, until)\n        return Renewal(asked, renewed)\n",
+                "        self._owner.renewed(asked, until)\n        return Renewal(asked, asked)\n",
             ),
             in_engine(
                 "messages without effect are acknowledged without checking the lease",
@@ -113,8 +113,8 @@ SHARING_MUTANTS = tuple(
             ),
             in_engine(
                 "leases are not renewed",
-                "leases",
-                "renew(self._engine, epochs, self._lease_seconds)",
+                "lease_heartbeat",
+                "renew(self._engine, asked, self._lease_seconds)",
                 "renew(self._engine, {}, self._lease_seconds)",
             ),
         ),

@@ -22,7 +22,7 @@ class Findings:
 
     def __init__(self, job_id: str, *, clocks_steady: bool) -> None:
         self.job_id = job_id
-        # Whether no clock was set while the job ran.
+        # Whether all engines that ran the job had the same time.
         self.clocks_steady = clocks_steady
         self.violations: list[Violation] = []
 

@@ -46,13 +46,13 @@ class Embedded:
     async def deployment_warnings(self, definition: Definition) -> list[Problem]:
         """Return warnings about a definition that depend on what is deployed and on the time."""
         return await deployment_warnings(
-            definition, self.store.workflows, self._plans.get, self._clock.now()
+            definition, self.store.workflows, self._plans.get, self._clock.wall()
         )
 
     async def deploy_encoded(self, workflow_id: str, encoded: Raw) -> StoredWorkflow:
         """Store a checked definition that is already encoded, which takes a fraction of the memory."""
         return await self.store.workflows.put(
-            workflow_id, encoded, digest(encoded), self._clock.now()
+            workflow_id, encoded, digest(encoded), self._clock.wall()
         )
 
     async def plan(self, workflow_id: str, version: int) -> Plan:

@@ -1,12 +1,7 @@
 """Builds the adapters that the settings name: stores, brokers, artifacts, connections, sinks, handlers."""
 
-import fcntl
 import importlib
-import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 from urllib.parse import unquote
 
 import msgspec
@@ -15,7 +10,7 @@ from windlass.brokers.memory import MemoryBroker
 from windlass.connections.folder import Folder
 from windlass.connections.named import Connections
 from windlass.connections.secrets import Secrets
-from windlass.core.errors import BrokerUnavailable, DatabaseInUse, HandlerInvalid, StoreUnavailable
+from windlass.core.errors import BrokerUnavailable, HandlerInvalid, StoreUnavailable
 from windlass.core.plan import Plan
 from windlass.handlers import builtin_handlers
 from windlass.handlers.config import HandlerConfig, LlmConfig
@@ -41,8 +36,6 @@ from windlass.stores.artifacts.folder import FolderArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
 SQLITE_SCHEME = "sqlite:///"
-# The first bytes of a file that is a SQLite database.
-SQLITE_MAGIC = b"SQLite format 3\0"
 FILE_SCHEME = "file://"
 ARTIFACT_FOLDER = "artifacts"
 
@@ -57,44 +50,6 @@ def sqlite_path(settings: Settings) -> str:
             "postgresql://user@host/name"
         )
     return path
-
-
-@contextmanager
-def lock_database(path: str) -> Generator[None]:
-    """Lock the embedded database for this process. The operating system releases the lock of a process that dies.
-
-    DatabaseInUse if another process has the lock, StoreUnavailable if the file cannot be a database.
-    """
-    with _open_lock(Path(path)) as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.seek(0)
-            raise DatabaseInUse(
-                f"database in use by another Windlass process (pid {lock.read().strip() or 'unknown'}): {path}; "
-                "wait for that process to stop, or select another database with --database"
-            ) from None
-        lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
-        yield
-
-
-def _open_lock(database: Path) -> TextIO:
-    """Open the lock file of a database; leave no trace next to a path that cannot be one."""
-    try:
-        if database.exists():
-            with database.open("rb") as file:
-                if file.read(len(SQLITE_MAGIC)) not in (b"", SQLITE_MAGIC):
-                    raise StoreUnavailable(
-                        f"cannot use the database {database}: not a SQLite database; use another file"
-                    )
-        database.parent.mkdir(parents=True, exist_ok=True)
-        return Path(f"{database}.lock").open("a+", encoding="utf-8")
-    except OSError as error:
-        raise StoreUnavailable(
-            f"cannot use the database {database}: {error.strerror}; use another file"
-        ) from None
 
 
 async def open_store(settings: Settings, clock: Clock) -> Store:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from windlass.clock import SystemClock
 from windlass.core.errors import StoreUnavailable
-from windlass.factory import lock_database, postgres_driver_missing, sqlite_path
+from windlass.factory import postgres_driver_missing, sqlite_path
 from windlass.settings import POSTGRES_SCHEMES, Settings, is_shared
 from windlass.stores.migrator import migrate_file
+from windlass.stores.sqlite.file_lock import lock_database
 
 # The PostgreSQL driver is an extra.
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from windlass.factory import (
     build_handlers,
     build_sinks,
     compile_stored,
-    lock_database,
     open_artifacts,
     open_broker,
     open_store,
@@ -37,6 +36,7 @@ from windlass.settings import Settings, is_shared
 from windlass.settings_loader import process_environment
 from windlass.settings_rules import require_consistent
 from windlass.spec import check_input
+from windlass.stores.sqlite.file_lock import lock_database
 from windlass.worker.heartbeat import Heartbeat, HeartbeatInterval
 from windlass.worker.log_writer import LogWriter
 from windlass.worker.worker import Worker
@@ -76,6 +76,17 @@ class Process(Struct, frozen=True, kw_only=True):
     # May be replaced while the process runs.
     handlers: dict[str, Handler]
     sinks: dict[str, Sink]
+    # Those that run in this process.
+    workers: list[Worker] = []
+
+    def problems(self) -> list[str]:
+        """Return why the workers of this process take no tasks."""
+        found = [worker.problem for worker in self.workers]
+        return [
+            f"a worker takes no tasks because outputs cannot be stored: {problem}"
+            for problem in found
+            if problem is not None
+        ]
 
 
 @asynccontextmanager
@@ -118,7 +129,7 @@ def require_shared(settings: Settings) -> None:
 def require_unlocked(settings: Settings) -> None:
     """Raise DatabaseInUse while another process uses the embedded database. Does not keep the lock."""
     if not is_shared(settings):
-        with lock_database(sqlite_path(settings)):
+        with lock_database(sqlite_path(settings), create=False):
             pass
 
 
@@ -228,6 +239,7 @@ async def _start_worker(
     log_task = asyncio.create_task(logs.run())
     stack.push_async_callback(_close_logs, logs, log_task)
     worker = _build_worker(settings, process, queues, logs, is_only_worker=is_only_worker)
+    process.workers.append(worker)
     worker_task = asyncio.create_task(worker.run())
     drain_seconds = 0.0
     if is_shared(settings):

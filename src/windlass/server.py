@@ -47,5 +47,6 @@ async def open_server(settings: Settings, roles: Roles = ALL_ROLES) -> AsyncGene
             allowed_hosts=(*LOOPBACK_HOSTS, *settings.server.allowed_hosts),
             artifact_bytes_max=settings.artifacts.bytes_max,
             secrets=Secrets(settings.secrets),
+            worker_problems=process.problems,
         )
         yield Server(process, Embedded(process), create_app(state), state.closing)

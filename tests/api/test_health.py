@@ -2,11 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import httpx2
 import pytest
+from msgspec import structs
 
 from tests.api.harness import NO_UI
 from tests.defaults import OUTPUT_BYTES_MAX, duties
@@ -15,6 +17,7 @@ from windlass.api.state import ApiState
 from windlass.brokers.memory import MemoryBroker
 from windlass.clock import SystemClock
 from windlass.core.errors import BrokerUnavailable, StoreUnavailable
+from windlass.core.instants import MICROSECONDS
 from windlass.engine.config import Sharing
 from windlass.engine.engine import Engine
 from windlass.engine.plan_cache import Plans
@@ -23,6 +26,8 @@ from windlass.ports.store.leases import EngineRow, Ownership
 from windlass.spec import check_input
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.memory.store import MemoryStore
+from windlass.stores.sqlite.connection import Connection
+from windlass.stores.sqlite.store import SqliteStore
 
 SHARDS, LONG_SECONDS = 4, 60.0
 EXPIRED = 0.0
@@ -155,8 +160,12 @@ async def test_health_is_degraded_without_the_database(monkeypatch: pytest.Monke
     async def unavailable() -> Ownership:
         raise StoreUnavailable("no answer")
 
+    async def refused(now: int) -> None:
+        raise StoreUnavailable("no answer")
+
     async with serving("one") as server:
         monkeypatch.setattr(server.store.leases, "ownership", unavailable)
+        monkeypatch.setattr(server.store.leases, "probe", refused)
 
         health = await server.get("/health")
         ready = await server.get("/readyz", 503)
@@ -193,3 +202,71 @@ async def test_invalid_id_of_a_worker_is_refused(worker_id: str) -> None:
         response = await server.client.delete(f"/api/v1/workers/{worker_id}")
 
     assert response.status_code == 422
+
+
+async def test_health_names_workers_of_the_process_that_take_no_tasks() -> None:
+    async with serving("one") as server:
+        state = structs.replace(server.state, worker_problems=lambda: ["a worker takes no tasks"])
+        transport = httpx2.ASGITransport(app=create_app(state))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            health = (await client.get("/health")).json()
+            ready = await client.get("/readyz")
+
+    assert (health["status"], health["problems"]) == ("degraded", ["a worker takes no tasks"])
+    # Submits are accepted.
+    assert ready.status_code == 200
+
+
+def refuse_writes(connection: Connection) -> None:
+    """Have the connection refuse all later writes."""
+    connection.execute("pragma query_only = on")
+
+
+async def test_process_is_not_ready_while_the_database_refuses_writes(tmp_path: Path) -> None:
+    store = await SqliteStore.open(str(tmp_path / "windlass.db"), SystemClock())
+    async with serving("one") as server:
+        state = structs.replace(server.state, store=store)
+        transport = httpx2.ASGITransport(app=create_app(state))
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            before = await client.get("/readyz")
+            server.clock.ahead = 2 * MICROSECONDS
+            # Reads still succeed.
+            await store._database.transact(refuse_writes)
+            ready = await client.get("/readyz")
+            listed = await client.get("/api/v1/jobs")
+
+    assert (before.status_code, ready.status_code, listed.status_code) == (200, 503, 200)
+    assert "attempt to write a readonly database" in ready.json()["problems"][0]
+    await store.close()
+
+
+async def test_process_is_not_ready_while_the_broker_refuses_writes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def refused(worker_id: str) -> None:
+        raise BrokerUnavailable("READONLY You can't write against a read only replica.")
+
+    async with serving("one") as server:
+        monkeypatch.setattr(server.broker, "deregister", refused)
+
+        ready = await server.get("/readyz", 503)
+
+    assert ready["problems"] == [
+        "the broker is unavailable: READONLY You can't write against a read only replica."
+    ]
+
+
+async def test_checks_of_the_same_second_share_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    probes: list[int] = []
+
+    async def probe(now: int) -> None:
+        probes.append(now)
+
+    async with serving("one") as server:
+        monkeypatch.setattr(server.store.leases, "probe", probe)
+        for _ in range(10):
+            await server.get("/readyz")
+        server.clock.ahead += 2 * MICROSECONDS
+        await server.get("/readyz")
+
+    assert len(probes) == 2

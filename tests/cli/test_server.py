@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx2
 import msgspec
 import pytest
 
@@ -425,3 +426,18 @@ def test_a_superscript_digit_is_not_a_version(
 
     assert result.code == 2
     assert "version" in result.err
+
+
+def test_server_whose_database_was_deleted_accepts_nothing(
+    dev: StartedServer, windlass_on: Windlass, folder: Path
+) -> None:
+    for file in (folder / ".windlass").glob("windlass.db*"):
+        file.unlink()
+
+    submitted = windlass_on("trigger", "echo_test")
+    ready = httpx2.get(f"{dev.url}/readyz")
+
+    assert submitted.code == 2
+    assert "windlass.db; nothing is accepted any more" in submitted.err
+    assert ready.status_code == 503
+    assert "was deleted while it is in use" in ready.json()["problems"][0]

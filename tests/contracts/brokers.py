@@ -31,6 +31,9 @@ class SetClock:
     def now(self) -> int:
         return self.at
 
+    def wall(self) -> int:
+        return self.now()
+
     async def sleep(self, seconds: float) -> None:
         self.at += round(seconds * 1_000_000)
         if self.age is not None:

@@ -102,7 +102,8 @@ async def test_a_late_renewal_does_not_undo_a_release(store: Store) -> None:
     await store.leases.claim(0, "one", LONG)
     await store.leases.release(0, 1)
 
-    seen = await store.leases.renew(engine("one"), {0: 1}, LONG)
+    await store.leases.renew(engine("one"), {0: 1}, LONG)
+    seen = await store.leases.ownership()
 
     assert list(seen.leases) == [LeaseRow(0, None, 1, expired=False)]
 
@@ -126,7 +127,8 @@ async def test_a_renewal_returns_the_owners_of_all_shards(store: Store) -> None:
     await store.leases.release(1, 1)
     await store.leases.take(5, "three")
 
-    seen = await store.leases.renew(engine("one"), {2: 1}, LONG)
+    await store.leases.renew(engine("one"), {2: 1}, LONG)
+    seen = await store.leases.ownership()
 
     assert [structs.replace(row, expires_at=None) for row in seen.leases] == [
         LeaseRow(0, "two", 1, expired=True),
@@ -151,7 +153,8 @@ async def test_a_renewal_returns_the_live_engines(store: Store) -> None:
         await store.leases.renew(engine(name), {}, LONG)
     await store.leases.renew(engine("expired"), {}, NONE)
 
-    seen = await store.leases.renew(engine("b"), {}, LONG)
+    await store.leases.renew(engine("b"), {}, LONG)
+    seen = await store.leases.ownership()
 
     assert list(seen.engines) == [engine("a"), engine("b"), engine("c")]
 
@@ -160,7 +163,8 @@ async def test_a_deregistered_engine_is_not_live(store: Store) -> None:
     await store.leases.renew(engine("one"), {}, LONG)
     await store.leases.deregister("one")
 
-    assert list((await store.leases.renew(engine("two"), {}, LONG)).engines) == [engine("two")]
+    assert await store.leases.renew(engine("two"), {}, LONG) == {}
+    assert list(await store.leases.engines()) == [engine("two")]
 
 
 async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> None:
@@ -174,7 +178,8 @@ async def test_engines_that_renew_concurrently_are_all_live(store: Store) -> Non
         )
     )
 
-    seen = await store.leases.renew(engine(ENGINES[0]), {0: 1}, LONG)
+    await store.leases.renew(engine(ENGINES[0]), {0: 1}, LONG)
+    seen = await store.leases.ownership()
     assert list(seen.engines) == [engine(name) for name in sorted(ENGINES)]
     assert [row.expired for row in seen.leases] == [False] * len(ENGINES)
 
@@ -260,3 +265,18 @@ async def test_positions_are_returned_for_each_known_job(store: Store) -> None:
         JobPosition("j2", 1, "completed"),
     ]
     assert list(await store.jobs.positions([])) == []
+
+
+async def test_probe_writes_as_often_as_it_is_called(store: Store) -> None:
+    await store.leases.probe(1)
+    await store.leases.probe(2)
+
+
+async def test_renewal_returns_the_leases_that_are_still_the_engines_own(store: Store) -> None:
+    for shard in range(3):
+        await store.leases.claim(shard, "one", LONG)
+    await store.leases.take(1, "two")
+
+    renewed = await store.leases.renew(engine("one"), {0: 1, 1: 1, 2: 7}, LONG)
+
+    assert renewed == {0: 1}

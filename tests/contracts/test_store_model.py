@@ -95,15 +95,15 @@ class StoreAgainstModel(RuleBasedStateMachine):
         ttl_seconds=st.sampled_from([0.0, 3_600.0]),
     )
     def renew(self, owner: str, behind: int, ttl_seconds: float) -> None:
+        engine, leases = EngineRow(owner, 15.0), {0: self.epoch - behind}
+        stores = (self.model, self.store)
+        run = self.loop.run_until_complete
+        renewed = [run(one.leases.renew(engine, leases, ttl_seconds)) for one in stores]
+        owned = [run(one.leases.ownership()) for one in stores]
+        assert renewed[0] == renewed[1]
         # Whether an engine with a time to live of zero has expired depends on microseconds.
-        seen = [
-            self.loop.run_until_complete(
-                s.leases.renew(EngineRow(owner, 15.0), {0: self.epoch - behind}, ttl_seconds)
-            ).leases
-            for s in (self.model, self.store)
-        ]
-        assert [(row.owner, row.epoch) for row in seen[0]] == [
-            (row.owner, row.epoch) for row in seen[1]
+        assert [(row.owner, row.epoch) for row in owned[0].leases] == [
+            (row.owner, row.epoch) for row in owned[1].leases
         ]
 
     @rule(behind=st.integers(0, 1))

@@ -9,6 +9,8 @@ from tests.core.job_harness import SECOND, T0, JobHarness
 from windlass.core.advance import advance
 from windlass.core.dispatch import TURN_READY_MAX
 from windlass.core.errors import IllegalMove
+from windlass.core.job import Job
+from windlass.core.jobs import JobRecord, JobSpec
 from windlass.core.messages import (
     CancelRequested,
     Continue,
@@ -392,3 +394,35 @@ def test_the_end_of_a_node_names_its_worker() -> None:
 
     [completed] = [event for event in changes.events["job"] if event.type == "node_completed"]
     assert msgspec.json.decode(completed.data or b"") == {"attempt_number": 1, "worker_id": "w1"}
+
+
+HOUR = 3_600 * SECOND
+
+
+@pytest.mark.parametrize(("wall", "status"), [(T0 + HOUR, "running"), (T0, "pending")])
+def test_scheduled_job_begins_by_the_wall_clock(wall: int, status: str) -> None:
+    flow = plan_of({"a": []})
+    spec = JobSpec("job", flow.workflow_id, flow.version, Raw(b"{}"), T0, scheduled_at=T0 + HOUR)
+    job = Job(flow, JobRecord(spec))
+
+    changes = advance(job, Submitted("job"), T0, wall=wall)
+
+    assert job.state.status == status
+    assert [timer.due_at for timer in changes.timers] == (
+        [T0 + HOUR] if status == "pending" else []
+    )
+
+
+def test_timeout_of_a_job_does_not_follow_the_wall_clock() -> None:
+    flow = structs.replace(plan_of({"a": []}), timeout_seconds=60.0)
+    job = Job(flow, JobRecord(JobSpec("job", flow.workflow_id, flow.version, Raw(b"{}"), T0)))
+    advance(job, Submitted("job"), T0, wall=T0 + HOUR)
+
+    early = advance(
+        job, TimerDue("job", TimerKind.JOB_TIMEOUT), T0 + 59 * SECOND, wall=T0 + 2 * HOUR
+    )
+    status = job.state.status
+    advance(job, TimerDue("job", TimerKind.JOB_TIMEOUT), T0 + 60 * SECOND, wall=T0 - HOUR)
+
+    assert [timer.due_at for timer in early.timers] == [T0 + 60 * SECOND]
+    assert (status, job.state.status) == ("running", "failed")

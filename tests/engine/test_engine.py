@@ -2,22 +2,31 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import NoReturn
 
 import pytest
 from msgspec import Raw
 
 from tests.engine.harness import CLOCK, ENDS_SECONDS, Process, events_of, opened, plan
 from windlass.core.changes import Changes
-from windlass.core.errors import CommitUnknown, IdempotencyConflict, RequestRefused, StaleLease
+from windlass.core.errors import (
+    CommitUnknown,
+    IdempotencyConflict,
+    RequestRefused,
+    StaleLease,
+    StoreUnusable,
+)
 from windlass.core.jobs import JobSpec
 from windlass.core.messages import Succeeded, TaskFinished
 from windlass.core.plan import NodePlan, RetryOnError
 from windlass.core.templates.template import compile_template
+from windlass.engine.duties import pruner
 from windlass.engine.duties.pruner import Pruner
 from windlass.engine.ids import Ids
-from windlass.ports.store.jobs import Request, StoredResult
+from windlass.ports.store.jobs import JobFilter, Request, StoredResult
 from windlass.stores.memory.artifacts import MemoryArtifacts
 from windlass.stores.sqlite.store import SqliteStore
 
@@ -295,13 +304,34 @@ async def test_old_finished_jobs_are_deleted_and_running_ones_are_not(tmp_path: 
         await quick.engine.jobs.cancel(finished.spec.job_id)
         await quick.ended(finished.spec.job_id)
 
-        count = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
-        left = await store.jobs.unfinished(0)
+        has_more = await Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0).prune()
+        left = await store.jobs.list(JobFilter())
         await quick.stop()
         process.worker.abort()
 
-    assert count == 1
-    assert left == [running.spec.job_id]
+    assert not has_more
+    assert [job.spec.job_id for job in left] == [running.spec.job_id]
+
+
+async def test_retention_deletes_all_old_jobs_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruner, "PRUNE_JOBS_MAX", 2)
+    monkeypatch.setattr(pruner, "PRUNE_BATCHES_MAX", 2)
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+        await process.start()
+        jobs = [await process.submit() for _ in range(11)]
+        for job in jobs:
+            await process.ended(job.spec.job_id)
+        duties = process.engine._duties
+        duties._pruner = Pruner(store, MemoryArtifacts(), CLOCK, retention_days=-1.0)
+
+        await duties._prune()
+
+        left = await store.jobs.list(JobFilter())
+        await process.stop()
+    assert left == []
 
 
 async def _until(store: SqliteStore, job_id: str, kind: str) -> None:
@@ -332,3 +362,45 @@ async def test_a_result_for_a_quarantined_job_is_kept(
         await process.stop()
 
     assert [result.result_id for result in kept] == [f"{job_id}_a_1"]
+
+
+async def test_a_start_that_is_cancelled_ends_at_once_and_keeps_the_shard_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        await store.leases.take(0, "dead")
+        process = Process(store, plan(CHAIN))
+        reached = asyncio.Event()
+
+        async def blocked(*_: object) -> NoReturn:
+            reached.set()
+            await asyncio.Event().wait()
+            raise AssertionError("unreachable")
+
+        monkeypatch.setattr(store.jobs, "unfinished", blocked)
+        starting = asyncio.create_task(process.engine.start())
+        await reached.wait()
+        starting.cancel()
+        with suppress(asyncio.CancelledError):
+            await starting
+
+        await asyncio.wait_for(process.engine.stop(), ENDS_SECONDS)
+
+        # The next owner must look for the tasks that the dead one ran.
+        assert (await store.leases.take(0, "next")).abandoned
+
+
+async def test_an_engine_refuses_to_start_on_a_database_that_no_retry_can_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path) as store:
+        process = Process(store, plan(CHAIN))
+
+        async def unusable(*_: object) -> NoReturn:
+            raise StoreUnusable("damaged")
+
+        monkeypatch.setattr(store.jobs, "unfinished", unusable)
+
+        with pytest.raises(StoreUnusable, match="damaged"):
+            await asyncio.wait_for(process.engine.start(), ENDS_SECONDS)
+        await process.engine.stop()

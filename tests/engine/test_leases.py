@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from tests.defaults import WORKER_TIMEOUT_SECONDS
 from windlass.clock import SystemClock
+from windlass.engine.lease_heartbeat import LeaseHeartbeat
 from windlass.engine.leases import Leases
 from windlass.engine.worker_timeout import WorkerTimeout
 from windlass.ports.store.leases import EngineRow
@@ -24,11 +25,19 @@ class Owner:
         self.renewals: dict[int, int] = {}
         self.may_give_back = asyncio.Event()
         self.worker_timeout = WorkerTimeout(WORKER_TIMEOUT_SECONDS)
+        self.heartbeat = LeaseHeartbeat(
+            store.leases,
+            EngineRow(name, WORKER_TIMEOUT_SECONDS),
+            self,
+            SystemClock(),
+            lease_seconds=LEASE_SECONDS,
+        )
         self.leases = Leases(
             store,
             EngineRow(name, WORKER_TIMEOUT_SECONDS),
             self,
             total=TOTAL,
+            heartbeat=self.heartbeat,
             lease_seconds=LEASE_SECONDS,
             worker_timeout=self.worker_timeout,
         )

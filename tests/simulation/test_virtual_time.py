@@ -47,13 +47,28 @@ def test_timers_fire_in_order_at_their_times() -> None:
 
 
 def test_setting_the_clock_does_not_affect_waits() -> None:
-    async def main() -> tuple[int, float]:
+    async def main() -> tuple[int, int, float]:
         clock = VirtualClock()
         clock.jump(-3600.0)
         await clock.sleep(1.0)
-        return clock.now(), asyncio.get_running_loop().time()
+        return clock.now(), clock.wall(), asyncio.get_running_loop().time()
 
-    assert virtual_time.run(main()) == (START_AT - 3_599_000_000, pytest.approx(1.0))
+    assert virtual_time.run(main()) == (
+        START_AT + 1_000_000,
+        START_AT - 3_599_000_000,
+        pytest.approx(1.0),
+    )
+
+
+def test_process_begins_with_the_wall_time_and_follows_no_later_jump() -> None:
+    async def main() -> tuple[int, int]:
+        machine = VirtualClock()
+        machine.jump(60.0)
+        clock = machine.of_new_process()
+        machine.jump(-3600.0)
+        return clock.now(), clock.wall()
+
+    assert virtual_time.run(main()) == (START_AT + 60_000_000, START_AT - 3_540_000_000)
 
 
 def test_endless_wait_raises_deadlock() -> None:

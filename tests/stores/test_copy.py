@@ -331,13 +331,14 @@ async def test_every_table_of_an_embedded_database_is_known_to_the_copy(
         )
     }
 
-    # Leases, the number of shards and the history of the schema are not copied.
+    # Leases, the number of shards, probes and the history of the schema are not copied.
     assert tables - {
         "deployment",
         "shards",
         "engines",
         "schema_version",
         "sqlite_sequence",
+        "write_probes",
         "run_heartbeats",
     } == set(TABLES)
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -15,7 +16,7 @@ from tests.contracts.run_rows import put_runs, run_changes, run_row
 from tests.servers import Server, drop_database, new_database, start_postgres
 from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
-from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable
+from windlass.core.errors import CommitUnknown, StaleLease, StoreUnavailable, StoreUnusable
 from windlass.ports.handler import LogLine
 from windlass.ports.store.jobs import JobFilter, Request
 from windlass.ports.store.logs import LogFilter
@@ -487,3 +488,24 @@ async def test_a_page_of_events_is_read_without_the_others(
             int(float(rows)) for row in plan for rows in re.findall(r"actual rows=([\d.]+)", row[0])
         ]
         assert max(read) <= 11, plan
+
+
+# Rights
+
+
+async def test_role_without_the_right_to_write_is_refused_for_good(
+    store: PostgresStore, url: str, admin: asyncpg.Connection
+) -> None:
+    await admin.execute("create role reader login password 'reader'")
+    try:
+        await admin.execute("grant select on all tables in schema public to reader")
+        parts = urlsplit(url)
+        readable = parts._replace(netloc=f"reader:reader@{parts.hostname}:{parts.port}").geturl()
+        other = await PostgresStore.open(readable, SystemClock(), connections_max=2)
+
+        with pytest.raises(StoreUnusable, match="permission denied"):
+            await other.leases.take(0, "one")
+        await other.close()
+    finally:
+        await admin.execute("drop owned by reader")
+        await admin.execute("drop role reader")

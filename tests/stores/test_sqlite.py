@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -31,6 +32,18 @@ async def store(path: str) -> AsyncIterator[SqliteStore]:
     opened = await SqliteStore.open(path, SystemClock(), synchronous="off")
     yield opened
     await opened.close()
+
+
+async def test_reader_refuses_a_schema_that_is_newer_than_this_version(
+    store: SqliteStore, path: str
+) -> None:
+    with closing(apsw.Connection(path)) as connection:
+        connection.execute(
+            "insert into schema_version (number, name, checksum, applied_at) values (9999, 'next', 'x', 0)"
+        )
+
+    with pytest.raises(StoreUnavailable, match="schema 9999, newer than"):
+        await SqliteStore.open_reader(path)
 
 
 async def test_concurrent_writers_and_readers_get_no_lock_error(store: SqliteStore) -> None:

@@ -20,7 +20,7 @@ PAGE_BYTES = 4_096
 async def opened(path: Path) -> AsyncGenerator[SqliteWriter]:
     connection = connect(str(path))
     connection.execute("create table notes (note text)")
-    writer = SqliteWriter(connection)
+    writer = SqliteWriter(connection, str(path))
     try:
         yield writer
     finally:

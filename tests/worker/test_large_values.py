@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from errno import ENOSPC
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -275,7 +277,8 @@ async def test_a_store_that_cannot_be_written_is_retryable(
 ) -> None:
     (tmp_path / "values").write_text("in the way")
     async with running(store) as bench:
-        finished = await bench.run(task(handler, {"size": MIB}))
+        # Its output is held until shortly before the timeout.
+        finished = await bench.run(task(handler, {"size": MIB}, timeout_seconds=3.0))
 
     assert isinstance(finished.outcome, Failed)
     error = finished.outcome.error
@@ -468,3 +471,77 @@ async def test_a_stopping_worker_waits_for_outputs_that_are_being_stored(
         await stopping
 
     assert isinstance(bench.broker.finished["job_node_1"].outcome, Succeeded)
+
+
+# A full disk
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Fill the disk of the store; call the result to make room. A real file system, if one can be mounted."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "windlass-test", str(disk)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode == 0:
+        grow = ["mount", "-o", "remount,size=64m", str(disk)]
+        try:
+            yield lambda: subprocess.run(grow, check=True) and None
+        finally:
+            subprocess.run(["umount", str(disk)], check=True)
+        return
+    flush = os.fsync
+    is_full = True
+
+    def fsync(descriptor: int) -> None:
+        if is_full:
+            raise OSError(ENOSPC, os.strerror(ENOSPC))
+        flush(descriptor)
+
+    def make_room() -> None:
+        nonlocal is_full
+        is_full = False
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    yield make_room
+
+
+@pytest.mark.parametrize("handler", GIVER_NAMES)
+async def test_output_is_held_while_the_disk_is_full(
+    tmp_path: Path, full_disk: Callable[[], None], handler: str
+) -> None:
+    store = FolderArtifacts(tmp_path / "disk" / "values")
+    async with running(store) as bench:
+        broker, worker = bench.broker, bench.worker
+        await broker.publish([task(handler, {"size": MIB}, "job_node_1")])
+        await bench.until(lambda: worker.problem is not None)
+        # The call that waits for tasks meanwhile brings one more; it is the last one.
+        await bench.run(task("give", {"size": 1}, "job_node_2"))
+        await broker.publish([task("give", {"size": 1}, "job_node_3")])
+        seen = len(broker.extended)
+        await bench.until(lambda: len(broker.extended) > seen + 10)
+        while_full = (set(broker.finished), len(broker.queued), str(worker.problem))
+
+        full_disk()
+
+        ends = [await bench.ended(f"job_node_{number}") for number in (1, 3)]
+    assert while_full[:2] == ({"job_node_2"}, 1)
+    assert "No space left on device" in while_full[2]
+    assert all(isinstance(end.outcome, Succeeded) for end in ends)
+    assert worker.problem is None
+    await store.aclose()
+
+
+async def test_job_that_is_cancelled_does_not_wait_for_its_output(
+    tmp_path: Path, full_disk: Callable[[], None]
+) -> None:
+    store = FolderArtifacts(tmp_path / "disk" / "values")
+    async with running(store) as bench:
+        await bench.broker.publish([task("give_later", {"size": MIB})])
+        await bench.until(lambda: bench.worker.problem is not None)
+
+        await bench.broker.cancel(["job_node_1"])
+
+        end = await bench.ended()
+    assert isinstance(end.outcome, Failed)
+    assert end.outcome.error.type == "cancelled"
+    await store.aclose()

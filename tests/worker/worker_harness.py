@@ -24,6 +24,9 @@ class LoopClock:
     def now(self) -> int:
         return time.time_ns() // 1000
 
+    def wall(self) -> int:
+        return self.now()
+
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 

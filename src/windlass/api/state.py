@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,6 +67,8 @@ class ApiState(Struct, frozen=True):
     allowed_hosts: Sequence[str] = LOOPBACK_HOSTS
     body_bytes_max: int = BODY_BYTES_MAX
     document_bytes_max: int = DOCUMENT_BYTES_MAX
+    # Why workers of this process take no tasks.
+    worker_problems: Callable[[], Sequence[str]] = tuple
     # The built web UI.
     ui_folder: Path = FOLDER
     # Event streams and log tails that are open at once.

@@ -152,18 +152,18 @@ class DatabaseRuns:
     async def schedules(self, limit: int, cursor: str | None) -> Page[ScheduleView]:
         """Return a page of schedules."""
         return await schedule_page(
-            self._store, self._plan, limit=limit, cursor=cursor, now=self._clock.now()
+            self._store, self._plan, limit=limit, cursor=cursor, now=self._clock.wall()
         )
 
     async def schedule(self, workflow_id: str) -> ScheduleView:
         """Return a schedule."""
         row = await self._store.schedule(workflow_id)
-        return schedule_view(row, await schedule_of(self._plan, row), self._clock.now())
+        return schedule_view(row, await schedule_of(self._plan, row), self._clock.wall())
 
     async def next(self, workflow_id: str, count: int) -> NextSlotsView:
         """Return the next slots."""
         slots = await schedule_of(self._plan, await self._store.schedule(workflow_id))
-        return next_slots_view(workflow_id, slots, self._clock.now(), count)
+        return next_slots_view(workflow_id, slots, self._clock.wall(), count)
 
     async def runs(self, selection: RunSelection) -> Page[RunView]:
         """Return a page of runs."""

@@ -2,8 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import Callable, Coroutine, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import TypeVar
 
 Result = TypeVar("Result")
@@ -54,6 +59,29 @@ async def run_until_stopped(stop: asyncio.Event, work: Coroutine[object, object,
     work_task.cancel()
     await asyncio.wait({work_task}, timeout=CANCEL_SECONDS_MAX)
     return False
+
+
+@asynccontextmanager
+async def start_until_stopped(
+    stop: asyncio.Event, starting: AbstractAsyncContextManager[Result]
+) -> AsyncGenerator[Result | None]:
+    """Enter a context and leave it at the end. Yield None if `stop` is set first, which cancels the entering."""
+    async with AsyncExitStack() as stack:
+        entering = asyncio.ensure_future(_enter(starting, stack))
+        stop_task = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({entering, stop_task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stop_task.cancel()
+        if not entering.done():
+            entering.cancel()
+            # What was started is stopped in order. A second signal ends the process.
+            await asyncio.wait({entering})
+        yield None if entering.cancelled() else entering.result()
+
+
+async def _enter(starting: AbstractAsyncContextManager[Result], stack: AsyncExitStack) -> Result:
+    return await stack.enter_async_context(starting)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -32,13 +32,16 @@ def advance(
     now: int,
     changes: Changes | None = None,
     *,
+    wall: int | None = None,
     dispatches: bool = True,
 ) -> Changes:
     """Apply a message and add its consequences to `changes`, those of a batch or new ones.
 
+    `now` never steps; `wall` is the wall clock, if it may differ.
+
     If the next message of the batch is about the same job, ready nodes may be left to it (`dispatches=False`).
     """
-    turn = Turn(job, Changes() if changes is None else changes, now)
+    turn = Turn(job, Changes() if changes is None else changes, now, wall)
     match message:
         case TaskFinished():
             verdict = attempts.finish_task(turn, message)

@@ -8,7 +8,7 @@ from msgspec import Raw, Struct
 from windlass.core.artifacts import TaskArtifact
 from windlass.core.events import Event
 from windlass.core.jobs import JobState
-from windlass.core.messages import TimerDue, TimerKind
+from windlass.core.messages import WALL_TIMERS, TimerDue, TimerKind
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
 
@@ -171,6 +171,11 @@ class Timer(Struct, frozen=True, gc=False):
     attempt: int = 0
     index: int = 0
     round: int = 0
+
+    @property
+    def follows_wall_clock(self) -> bool:
+        """Whether the instant is one of the wall clock, and not the end of a duration."""
+        return self.kind in WALL_TIMERS
 
     def message(self) -> TimerDue:
         """Return what is sent when the timer fires."""

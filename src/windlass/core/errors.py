@@ -21,7 +21,8 @@ WindlassError
 ├── IdempotencyConflict    the same idempotency key with another body
 ├── StaleLease             the shard has another owner; nothing was written
 ├── CommitUnknown          a commit failed, or its outcome is unknown
-├── StoreUnavailable       the database cannot be used (locked, full, damaged, too new)
+├── StoreUnavailable       the database cannot be used (locked, full, too new)
+│   └── StoreUnusable      no retry helps: the database is read-only, damaged, deleted, or not a database
 ├── BrokerUnavailable      the broker cannot be reached; the call may or may not have taken effect
 ├── DatabaseInUse          another process owns this embedded database
 ├── ApiError               a server refused a request for a reason without a class of its own
@@ -149,6 +150,10 @@ class CommitUnknown(WindlassError):
 
 class StoreUnavailable(WindlassError):
     """The database cannot be used."""
+
+
+class StoreUnusable(StoreUnavailable):
+    """The database cannot be used until someone repairs it, or its permissions."""
 
 
 class BrokerUnavailable(WindlassError):

@@ -198,6 +198,10 @@ class TimerKind(StrEnum):
     START_TIMEOUT = "start_timeout"
 
 
+# Timers at instants that a caller named. All others end durations.
+WALL_TIMERS = frozenset({TimerKind.BEGIN})
+
+
 class TimerDue(Struct, frozen=True, tag="timer_due", omit_defaults=True, gc=False):
     """A timer fired. Its kind determines which of the other fields it has."""
 

@@ -14,7 +14,7 @@ from windlass.core.events import Event, EventType
 from windlass.core.instants import MICROSECONDS
 from windlass.core.job import Job
 from windlass.core.loop_state import IS_IN_FLIGHT, Attempt, Loop
-from windlass.core.messages import TaskError, TimerKind
+from windlass.core.messages import WALL_TIMERS, TaskError, TimerKind
 from windlass.core.plan import NodePlan
 from windlass.core.rows import iteration_row, node_row
 from windlass.core.states import (
@@ -113,12 +113,14 @@ class Turn:
     One class, because all of them must keep the job, its rows, its events and its counters in step.
     """
 
-    __slots__ = ("changes", "context", "job", "now", "page")
+    __slots__ = ("changes", "context", "job", "now", "page", "wall")
 
-    def __init__(self, job: Job, changes: Changes, now: int) -> None:
+    def __init__(self, job: Job, changes: Changes, now: int, wall: int | None = None) -> None:
         self.job = job
         self.changes = changes
         self.now = now
+        # The wall clock, for instants that a caller named; `now` never steps.
+        self.wall = now if wall is None else wall
         # Belongs to the next event.
         self.context: Raw | None = None
         page = changes.events.get(job.id)
@@ -426,7 +428,8 @@ class Turn:
         self, due_at: int | None, kind: TimerKind, node_id: str | None = None, attempt: int = 0
     ) -> bool:
         """Set a timer again if its instant is still to come; return whether it is."""
-        if due_at is None or due_at <= self.now:
+        at = self.wall if kind in WALL_TIMERS else self.now
+        if due_at is None or due_at <= at:
             return False
         self.set_timer(due_at, kind, node_id, attempt)
         return True

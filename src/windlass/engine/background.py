@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from windlass.core.errors import StaleLease
 from windlass.ports.clock import Clock
+from windlass.ports.outage_log import OutageLog
 
 FAILURE_WAIT_SECONDS = 1.0
 log = logging.getLogger("windlass.engine")
@@ -13,11 +14,12 @@ log = logging.getLogger("windlass.engine")
 
 async def supervise(name: str, duty: Callable[[], Awaitable[object]], clock: Clock) -> None:
     """Run a duty forever, restarting it when it fails."""
+    outages = OutageLog(log)
     while True:
         try:
             await duty()
-        except Exception:
-            log.exception("%s failed; restarting", name)
+        except Exception as error:
+            outages.failed(f"{name} failed; restarting", error)
         await clock.sleep(FAILURE_WAIT_SECONDS)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from windlass.engine.background import periodic, supervise
 from windlass.engine.config import Duties
 from windlass.engine.context import EngineContext
+from windlass.engine.duties.clock_watcher import CHECK_SECONDS as CLOCK_CHECK_SECONDS
+from windlass.engine.duties.clock_watcher import ClockWatcher
 from windlass.engine.duties.contents_watch import CHECK_SECONDS as CHECK_CONTENTS_SECONDS
 from windlass.engine.duties.pruner import PRUNE_EVERY_SECONDS, Pruner
 from windlass.engine.duties.reaper import Reaper
@@ -29,6 +31,7 @@ class EngineDuties:
         self._settings = settings
         self._reaper = Reaper(context.broker, context.clock, settings)
         self._pruner = Pruner(context.store, artifacts, context.clock, settings.retention_days)
+        self._clock_watcher = ClockWatcher(context.clock)
         self._scheduler = Scheduler(
             store=context.store,
             broker=context.broker,
@@ -42,11 +45,15 @@ class EngineDuties:
     def start_owner_duties(self, *, with_schedules: bool) -> None:
         """Start the duties of an engine that owns shards."""
         leases = self._shard_owner.leases
+        heartbeat = self._shard_owner.heartbeat
+        if heartbeat is not None:
+            self._supervise("lease heartbeat", heartbeat.run)
         if leases is not None:
             self.start("leases", leases.interval_seconds, leases.rebalance)
         self.start("broker contents", CHECK_CONTENTS_SECONDS, self._contents.check)
         self.start("reaper", self._settings.worker_check_seconds, self._reaper.reap)
         self.start("pruner", PRUNE_EVERY_SECONDS, self._prune)
+        self.start("clock watcher", CLOCK_CHECK_SECONDS, self._clock_watcher.check)
         if with_schedules:
             self.start("scheduler", CHECK_SECONDS, self._scheduler.check)
         self.start(
@@ -57,8 +64,10 @@ class EngineDuties:
 
     def start(self, name: str, seconds: float, duty: Callable[[], Awaitable[object]]) -> None:
         """Run a duty periodically until `stop`."""
-        loop = supervise(name, lambda: periodic(seconds, duty, self._clock), self._clock)
-        self._running.append(asyncio.create_task(loop))
+        self._supervise(name, lambda: periodic(seconds, duty, self._clock))
+
+    def _supervise(self, name: str, loop: Callable[[], Awaitable[object]]) -> None:
+        self._running.append(asyncio.create_task(supervise(name, loop, self._clock)))
 
     async def stop(self) -> None:
         """Stop all duties."""
@@ -68,5 +77,6 @@ class EngineDuties:
 
     async def _prune(self) -> None:
         # One engine is enough: the owner of the first shard.
-        if self._shard_owner.find(0) is not None:
-            await self._pruner.prune()
+        has_more = True
+        while has_more and self._shard_owner.find(0) is not None:
+            has_more = await self._pruner.prune()

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Protocol
 from zlib import crc32
 
+from windlass.engine.lease_heartbeat import RENEWALS_PER_LEASE, LeaseHeartbeat
 from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store import Store
 from windlass.ports.store.leases import EngineRow, LeaseRow, Ownership
 
-# Renewals within the life of a lease: two may fail before it expires.
-RENEWALS_PER_LEASE = 3
 # Shards that are given back at once: their jobs pause for a moment.
 GIVEN_BACK_MAX = 4
 
@@ -19,14 +19,10 @@ log = logging.getLogger("windlass.engine")
 
 
 class LeaseHolder(Protocol):
-    """What owns the shards of this process."""
+    """What takes and gives back the shards of this process."""
 
     def epochs(self) -> Mapping[int, int]:
         """Return the shards that this process owns or is taking, and the epochs under which they commit."""
-        ...
-
-    def renewed(self, epochs: Mapping[int, int], until: float) -> None:
-        """Record that leases (shard -> epoch) are valid until then, by the clock of the event loop."""
         ...
 
     def hold(self, number: int) -> None:
@@ -48,30 +44,25 @@ class Leases:
         holder: LeaseHolder,
         *,
         total: int,
+        heartbeat: LeaseHeartbeat,
         lease_seconds: float,
         worker_timeout: WorkerTimeout,
     ) -> None:
         self.interval_seconds = lease_seconds / RENEWALS_PER_LEASE
         self._store = store
-        self._engine = engine
+        self._heartbeat = heartbeat
         self._owner = engine.owner
         self._total = total
-        self._lease_seconds = lease_seconds
         self._holder = holder
         self._worker_timeout = worker_timeout
         # Shards that are being given back. It may take long, and all leases must be renewed meanwhile.
         self._giving_back: dict[int, asyncio.Future[None]] = {}
 
     async def rebalance(self) -> None:
-        """Renew the leases of this engine, then claim or give back shards to own a fair part of them."""
-        epochs = {number: epoch for number, epoch in self._holder.epochs().items() if epoch}
-        # From before the query, because its answer may take long.
-        until = asyncio.get_running_loop().time() + self._lease_seconds
-        seen = await self._store.leases.renew(self._engine, epochs, self._lease_seconds)
+        """Claim or give back shards to own a fair part of them, after a renewal of the leases."""
+        await self._heartbeat.renew()
+        seen = await self._store.leases.ownership()
         self._worker_timeout.observe(seen.engines)
-        self._holder.renewed(
-            {row.shard: row.epoch for row in seen.leases if row.owner == self._owner}, until
-        )
         kept = [
             number for number in sorted(self._holder.epochs()) if number not in self._giving_back
         ]
@@ -85,8 +76,10 @@ class Leases:
     async def _give_back(self, number: int) -> None:
         try:
             await self._holder.give_back(number)
-        except Exception:
-            log.exception("shard %d could not be given back; its lease will expire", number)
+        except Exception as error:
+            OutageLog(log).failed(
+                f"shard {number} could not be given back; its lease will expire", error
+            )
         finally:
             del self._giving_back[number]
 

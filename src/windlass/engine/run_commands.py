@@ -67,6 +67,7 @@ class RunBatch(Struct, frozen=True):
     shard: ShardJobs
     changes: Changes
     now: int
+    wall: int
 
 
 class RunCommands:

@@ -61,14 +61,14 @@ class EngineRuns:
 
     async def _pause(self, workflow_id: str, *, paused: bool) -> ScheduleRow:
         row = await self._store.runs.pause_schedule(
-            workflow_id, paused=paused, now=self._clock.now()
+            workflow_id, paused=paused, now=self._clock.wall()
         )
         await self._notify(shard_of(workflow_id, self._shards), [ScheduleChanged(workflow_id)])
         return row
 
     async def backfill(self, workflow_id: str, since: int, until: int) -> Backfill:
+        slots = await self._slots(workflow_id, Span(since, until))
         now = self._clock.now()
-        slots = await self._slots(workflow_id, Span(since, until), now)
         request_id = self._ids.new(now)
         if slots:
             request = RunRequest(
@@ -84,7 +84,7 @@ class EngineRuns:
         return await self._backfilled(workflow_id, slots, request_id)
 
     async def unfilled(self, workflow_id: str, since: int, until: int) -> Backfill:
-        slots = await self._slots(workflow_id, Span(since, until), self._clock.now())
+        slots = await self._slots(workflow_id, Span(since, until))
         return await self._backfilled(workflow_id, slots, None)
 
     async def _backfilled(
@@ -96,8 +96,8 @@ class EngineRuns:
         runs = newest_runs(await self._store.runs.of_slots(workflow_id, slots))
         return backfilled(slots, runs, schedule, request_id)
 
-    async def _slots(self, workflow_id: WorkflowId, span: Span, now: int) -> list[int]:
-        if span.until > now:
+    async def _slots(self, workflow_id: WorkflowId, span: Span) -> list[int]:
+        if span.until > self._clock.wall():
             raise RequestRefused("only past slots can be backfilled; end the range now or earlier")
         schedule = await self._schedule(workflow_id)
         slots = slots_in(schedule, span, BACKFILL_MAX + 1)

@@ -229,14 +229,23 @@ class RunCoordinator:
     ) -> None:
         try:
             commands: deque[Command] = deque(
-                decide(self.registry, message, batch.now, batch.changes, context=context)
+                decide(
+                    self.registry,
+                    message,
+                    batch.now,
+                    batch.changes,
+                    context=context,
+                    wall=batch.wall,
+                )
             )
             for _ in range(COMMANDS_MAX):
                 if not commands:
                     return
                 answer = await self._commands.execute(batch, commands.popleft())
                 if answer is not None:
-                    commands.extend(decide(self.registry, answer, batch.now, batch.changes))
+                    commands.extend(
+                        decide(self.registry, answer, batch.now, batch.changes, wall=batch.wall)
+                    )
         except StoreUnavailable:
             raise
         except Exception:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from windlass.core.advance import advance
 from windlass.core.changes import Changes, Task
-from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable
+from windlass.core.errors import RequestRefused, StaleLease, StoreUnavailable, StoreUnusable
 from windlass.core.ids import RunId
 from windlass.core.job import Job
 from windlass.core.messages import (
@@ -39,6 +39,7 @@ from windlass.engine.shard_lease import ShardLease
 from windlass.engine.timers import Timers
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store import Store
 
 # Messages of one commit. Batches grow with load by themselves; this bounds their memory.
@@ -104,6 +105,8 @@ class Shard:
         # Cancelled tasks of committed batches that the broker does not know of yet, because it was unavailable.
         self._cancels: list[str] = []
         self._stopping = False
+        self._has_recovered = False
+        self._outages = OutageLog(log)
         self._lost: StaleLease | None = None
         self._failures = 0
 
@@ -139,12 +142,16 @@ class Shard:
             await self._process_batches()
         except StaleLease:
             raise
-        except Exception:
+        except Exception as error:
+            if isinstance(error, StoreUnusable) and not self._has_recovered:
+                # Whoever starts the engine gets the error: waiting for a repair would look like a hang.
+                raise
             # After any failure the memory may be wrong. The rows are not.
             self.ready.clear()
             self._failures += 1
-            log.exception(
-                "shard %d: discarding in-memory state; reloading from the database", self.number
+            self._outages.failed(
+                f"shard {self.number}: discarding in-memory state; reloading from the database",
+                error,
             )
             wait = min(
                 FAILURE_WAIT_SECONDS * 2 ** min(self._failures, 16), FAILURE_WAIT_SECONDS_MAX
@@ -192,11 +199,11 @@ class Shard:
         """Apply the rules to each message. The jobs in memory are then ahead of their rows until the commit."""
         changes = Changes()
         self._uncommitted.append(changes)
-        now = self._clock.now()
+        now, wall = self._clock.now(), self._clock.wall()
         jobs = self.jobs
         messages, run_messages = split_batch(batch)
         for run_message in run_messages:
-            await self.runs.apply(RunBatch(self, changes, now), run_message)
+            await self.runs.apply(RunBatch(self, changes, now, wall), run_message)
         snapshots = await self.table.read_missing(messages)
         for message, following in zip_longest(messages, messages[1:]):
             job = jobs.get(message.job_id)
@@ -213,7 +220,7 @@ class Shard:
                 dispatches = type(message) is not TaskFinished or not _is_result_of(
                     job.id, following
                 )
-                advance(job, message, now, changes, dispatches=dispatches)
+                advance(job, message, now, changes, wall=wall, dispatches=dispatches)
                 if job.wanted:
                     await self._continue_with_values(job, changes, now)
             except StoreUnavailable:
@@ -225,7 +232,7 @@ class Shard:
             if job.values:
                 self._outputs.forget_values(job)
         if self.runs.is_concerned(changes):
-            await self.runs.apply_job_changes(RunBatch(self, changes, now))
+            await self.runs.apply_job_changes(RunBatch(self, changes, now, wall))
         self._carried.extend(Continue(job_id) for job_id in dict.fromkeys(changes.unfinished_turns))
         return changes
 
@@ -236,7 +243,7 @@ class Shard:
             return None
         if (job.large or job.plan.has_pagination) and not job.is_final:
             await self._outputs.provide_for(job, message)
-        advance(job, message, now, changes)
+        advance(job, message, now, changes, wall=self._clock.wall())
         await self._continue_with_values(job, changes, now)
         self._outputs.forget_values(job)
         return job
@@ -314,6 +321,7 @@ class Shard:
             finally:
                 raise failure
         self._failures = 0
+        self._outages.succeeded()
         self._on_commit(changes)
 
     async def _publish_and_acknowledge(self, changes: Changes, received: int) -> None:
@@ -397,6 +405,7 @@ class Shard:
             await self._commit(changes, 0, self._write(changes))
         await self._publish_again(lost)
         self.ready.set()
+        self._has_recovered = True
 
     async def _apply_requests(self) -> None:
         """Apply stored requests before any result, and without the broker: it may be what is down.

@@ -4,6 +4,7 @@ import asyncio
 import math
 
 from windlass.core.errors import StaleLease, StoreUnavailable
+from windlass.engine.lease_heartbeat import LeaseHeartbeat
 from windlass.ports.store.leases import EngineRow, LeaseStore
 
 # How often a lease that may have expired is renewed before the shard gives up.
@@ -14,7 +15,12 @@ class ShardLease:
     """The lease of one shard, as its owner knows it."""
 
     def __init__(
-        self, shard: int, engine: EngineRow, leases: LeaseStore, ttl_seconds: float | None
+        self,
+        shard: int,
+        engine: EngineRow,
+        leases: LeaseStore,
+        ttl_seconds: float | None,
+        heartbeat: LeaseHeartbeat | None,
     ) -> None:
         self.owner = engine.owner
         # The epoch under which the shard commits; 0 before the lease is taken.
@@ -22,7 +28,7 @@ class ShardLease:
         # Whether the last owner lost the shard instead of giving it back: what its workers ran may be lost too.
         self.is_abandoned = False
         self._shard = shard
-        self._engine = engine
+        self._heartbeat = heartbeat
         self._leases = leases
         # None: this owner is the only one and takes the shard from any former owner, and keeps it.
         self._ttl_seconds = ttl_seconds
@@ -48,23 +54,25 @@ class ShardLease:
         if epoch == self.epoch:
             self._valid_until = until
 
+    def _is_valid(self) -> bool:
+        return asyncio.get_running_loop().time() < self._valid_until
+
     async def assert_valid(self) -> None:
         """Renew a lease that may have expired: a process that was paused since its commit cannot know. StaleLease."""
-        if self._ttl_seconds is None:
+        if self._heartbeat is None:
             return
         epoch = self.epoch
         for _ in range(RENEWALS_MAX):
-            now = asyncio.get_running_loop().time()
-            if now < self._valid_until:
+            if self._is_valid():
                 return
-            seen = await self._leases.renew(self._engine, {self._shard: epoch}, self._ttl_seconds)
-            if (self._shard, self.owner, epoch) not in [
-                (row.shard, row.owner, row.epoch) for row in seen.leases
-            ]:
+            # Shared with the other shards. One that is under way may have begun before this shard was taken.
+            renewal = await self._heartbeat.renew()
+            if renewal.asked.get(self._shard) == epoch != renewal.renewed.get(self._shard):
                 raise StaleLease(
                     f"shard {self._shard} has another owner; the lease of epoch {epoch} has expired"
                 )
-            self.renewed(epoch, now + self._ttl_seconds)
+        if self._is_valid():
+            return
         raise StoreUnavailable(
             f"lease of shard {self._shard} expires before its renewal is confirmed: {self._ttl_seconds:g} s; "
             "raise engine.lease_seconds"

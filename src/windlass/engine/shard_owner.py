@@ -14,12 +14,14 @@ from windlass.engine.config import Duties, Sharing
 from windlass.engine.context import EngineContext
 from windlass.engine.duties.sweeper import Sweeper
 from windlass.engine.job_table import JobTable
+from windlass.engine.lease_heartbeat import LeaseHeartbeat
 from windlass.engine.leases import Leases
 from windlass.engine.output_store import OutputStore
 from windlass.engine.run_coordinator import RunCoordinator
 from windlass.engine.shard import CommitListener, Shard
 from windlass.engine.shard_lease import ShardLease
 from windlass.engine.worker_timeout import WorkerTimeout
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.store.leases import EngineRow
 
 log = logging.getLogger("windlass.engine")
@@ -52,14 +54,23 @@ class ShardOwner:
         self.total = 1
         self._engine = EngineRow(owner, duties.worker_timeout_seconds)
         self.leases: Leases | None = None
+        self.heartbeat: LeaseHeartbeat | None = None
         if sharing is not None:
             self.total = sharing.shards
             if sharing.owns:
+                self.heartbeat = LeaseHeartbeat(
+                    context.store.leases,
+                    self._engine,
+                    self,
+                    context.clock,
+                    lease_seconds=sharing.lease_seconds,
+                )
                 self.leases = Leases(
                     context.store,
                     self._engine,
                     self,
                     total=sharing.shards,
+                    heartbeat=self.heartbeat,
                     lease_seconds=sharing.lease_seconds,
                     worker_timeout=worker_timeout,
                 )
@@ -72,6 +83,7 @@ class ShardOwner:
         self._only_new_jobs = only_new_jobs
         self._on_commit = on_commit
         self._owned: dict[int, _OwnedShard] = {}
+        self._outages = OutageLog(log)
 
     # Starting and stopping
 
@@ -86,9 +98,11 @@ class ShardOwner:
         self.hold(0)
         owned = self._owned[0]
         ready = asyncio.create_task(owned.shard.ready.wait())
-        await asyncio.wait((ready, owned.running), return_when=asyncio.FIRST_COMPLETED)
-        if owned.running.done():
+        try:
+            await asyncio.wait((ready, owned.running), return_when=asyncio.FIRST_COMPLETED)
+        finally:
             ready.cancel()
+        if owned.running.done():
             await owned.running
 
     async def stop(self) -> None:
@@ -97,6 +111,8 @@ class ShardOwner:
         if self.leases is not None:
             await self.leases.wait_given_back()
         self._owned.clear()
+        if self.heartbeat is not None:
+            await self.heartbeat.wait_ended()
         if self.leases is not None:
             await self._store.leases.deregister(self._engine.owner)
 
@@ -129,7 +145,9 @@ class ShardOwner:
             broker=self._context.broker,
             clock=self._clock,
             outputs=self._outputs,
-            lease=ShardLease(number, self._engine, self._store.leases, lease_seconds),
+            lease=ShardLease(
+                number, self._engine, self._store.leases, lease_seconds, self.heartbeat
+            ),
             table=JobTable(self._store, self._context.plans, only_new_jobs=self._only_new_jobs),
             runs=self._new_coordinator(number),
             on_commit=self._on_commit,
@@ -165,8 +183,8 @@ class ShardOwner:
         owned.sweeping.cancel()
         if isinstance(failure, StaleLease):
             log.info("shard %d has another owner: %s", number, failure)
-        elif failure is not None:
-            log.error("shard %d ended", number, exc_info=failure)
+        elif isinstance(failure, Exception):
+            self._outages.failed(f"shard {number} ended", failure)
 
     async def give_back(self, number: int) -> None:
         """Finish the current batch of a shard and release its lease."""
@@ -174,6 +192,12 @@ class ShardOwner:
         if owned is None:
             return
         owned.sweeping.cancel()
+        if not owned.shard.ready.is_set():
+            # It recovers, or waits to try again. Like a crash: the next owner does all steps of the recovery, which it
+            # would not if the lease were released.
+            owned.running.cancel()
+            await asyncio.wait({owned.running})
+            return
         await owned.shard.stop()
         try:
             await owned.running

@@ -77,6 +77,15 @@ def migrate_sqlite(connection: Connection, now: int) -> int:
     return len(missing)
 
 
+def require_known_schema(connection: Connection) -> None:
+    """Raise StoreUnavailable for a schema that is newer than this version. An older one may be readable."""
+    [(exists,)] = connection.execute(
+        "select count(*) from sqlite_schema where name = 'schema_version'"
+    )
+    if exists:
+        _missing(SQLITE, dict(connection.execute("select number, checksum from schema_version")))
+
+
 async def migrate_file(path: str, now: int) -> int:
     """Migrate the SQLite file at a path, which is created if it does not exist. StoreUnavailable."""
     try:

@@ -146,23 +146,52 @@ def close(loop: asyncio.AbstractEventLoop) -> None:
 
 
 class VirtualClock:
-    """The Clock contract on the time of an event loop. Setting its wall time does not affect waits."""
+    """The Clock contract on the time of an event loop. Setting its wall time affects neither waits nor `now`."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop | None = None, start_at: int = START_AT
     ) -> None:
         self._loop = loop
-        self._offset = start_at
+        self._start_at = start_at
+        # How far the wall clock is ahead of `now`.
+        self._ahead = 0
 
     def now(self) -> int:
         """Return the current time in microseconds since the epoch, UTC."""
         loop = self._loop or asyncio.get_running_loop()
-        return self._offset + round(loop.time() * MICROSECONDS)
+        return self._start_at + round(loop.time() * MICROSECONDS)
+
+    def wall(self) -> int:
+        """Return the wall time in microseconds since the epoch, UTC."""
+        return self.now() + self._ahead
 
     async def sleep(self, seconds: float) -> None:
         """Wait, in virtual time."""
         await asyncio.sleep(seconds)
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the wall time differs from `now`."""
+        return self._ahead != 0
+
+    def of_new_process(self) -> "VirtualClock":
+        """Return the clock of a process that starts now: its time begins with the wall time, and follows no jump."""
+        return _ProcessClock(self)
+
     def jump(self, seconds: float) -> None:
         """Set the wall time forward or back, as an operator or a time server does."""
-        self._offset += round(seconds * MICROSECONDS)
+        self._ahead += round(seconds * MICROSECONDS)
+
+
+class _ProcessClock(VirtualClock):
+    """The clock of one process on a machine whose wall time may be set."""
+
+    def __init__(self, machine: VirtualClock) -> None:
+        super().__init__(machine._loop, machine._start_at + machine._ahead)
+        self._machine = machine
+
+    def wall(self) -> int:
+        return self._machine.wall()
+
+    def jump(self, seconds: float) -> None:
+        self._machine.jump(seconds)

@@ -1,7 +1,5 @@
 """Large values of attempts: fetched for the params before a handler runs, stored as artifacts after it."""
 
-import asyncio
-
 from msgspec.structs import replace
 
 from windlass.core.artifacts import INLINE_BYTES_MAX, reference
@@ -11,9 +9,7 @@ from windlass.core.messages import Failed, Succeeded, TaskError
 from windlass.ports.artifact_reader import ArtifactReader
 from windlass.ports.artifacts import Artifacts
 from windlass.ports.task_params import ARTIFACTS_UNAVAILABLE, fetch_params
-
-# The time limit of the artifact store for all values of one attempt; heartbeats continue meanwhile.
-STORE_SECONDS_MAX = 120.0
+from windlass.worker.patient_artifacts import REQUEST_SECONDS_MAX, PatientArtifacts
 
 
 class LargeValues:
@@ -24,20 +20,22 @@ class LargeValues:
         self.inline_bytes_max = INLINE_BYTES_MAX
         if store is None:
             self.inline_bytes_max = output_bytes_max
-        self._store = store
+        # None without a store.
+        self.outputs = None if store is None else PatientArtifacts(store)
         self._reader = None if store is None else ArtifactReader(store)
         self._output_bytes_max = output_bytes_max
 
-    async def store(self, job_id: str, outcome: Succeeded) -> Succeeded | Failed:
+    async def store(
+        self, job_id: str, outcome: Succeeded, hold_seconds: float
+    ) -> Succeeded | Failed:
         """Store the output; return the outcome with a reference in its place."""
-        if self._store is None:
+        if self.outputs is None:
             return outcome
         body = bytes(outcome.output)
         try:
-            async with asyncio.timeout(STORE_SECONDS_MAX):
-                key = await self._store.put(job_id, body)
-        except (StoreUnavailable, TimeoutError) as error:
-            message = f"output of {len(body)} bytes could not be stored: {_reason(error)}"
+            key = await self.outputs.put(job_id, body, hold_seconds)
+        except StoreUnavailable as error:
+            message = f"output of {len(body)} bytes could not be stored: {error}"
             return Failed(TaskError(ARTIFACTS_UNAVAILABLE, message), outcome.meta)
         return Succeeded(reference(key, len(body)), outcome.meta)
 
@@ -50,14 +48,8 @@ class LargeValues:
             self._reader,
             task,
             output_bytes_max=self._output_bytes_max,
-            seconds_max=STORE_SECONDS_MAX,
+            seconds_max=REQUEST_SECONDS_MAX,
         )
         if isinstance(params, Failed):
             return params
         return replace(task, params=params)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no response within {STORE_SECONDS_MAX:g} s"
-    return str(error)

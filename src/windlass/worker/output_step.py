@@ -7,8 +7,12 @@ from windlass.core.messages import Failed, Succeeded
 from windlass.ports.sink import Sinks
 from windlass.worker.large_values import LargeValues
 from windlass.worker.outcomes import failed
+from windlass.worker.patient_artifacts import HOLD_SECONDS_MAX
 from windlass.worker.running_attempt import Outcome, RunningAttempt
 from windlass.worker.sink_step import sink_failed, write_to_sink
+
+# An output is held until this long before its attempt times out.
+HOLD_MARGIN_SECONDS = 1.0
 
 
 class OutputStep:
@@ -33,7 +37,9 @@ class OutputStep:
             outcome = await self._write_to_sink(attempt, outcome)
         if isinstance(outcome, Succeeded) and self._is_large(outcome):
             try:
-                outcome = await self._large_values.store(attempt.task.job_id, outcome)
+                outcome = await self._large_values.store(
+                    attempt.task.job_id, outcome, _hold_seconds(attempt)
+                )
             except asyncio.CancelledError as error:
                 outcome = failed(error)
         return outcome
@@ -53,3 +59,9 @@ class OutputStep:
 
     def _is_large(self, outcome: Succeeded) -> bool:
         return len(memoryview(outcome.output)) > self._inline_bytes_max
+
+
+def _hold_seconds(attempt: RunningAttempt) -> float:
+    """Return how long an output may be held: not until the attempt times out, which would count as its failure."""
+    left = attempt.deadline_time - asyncio.get_running_loop().time() - HOLD_MARGIN_SECONDS
+    return max(0.0, min(HOLD_SECONDS_MAX, left))

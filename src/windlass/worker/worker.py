@@ -14,6 +14,7 @@ from windlass.ports.artifacts import Artifacts
 from windlass.ports.broker import Broker, TaskClaim, TaskReport
 from windlass.ports.clock import Clock
 from windlass.ports.handler import Registry
+from windlass.ports.outage_log import OutageLog
 from windlass.ports.sink import Sinks
 from windlass.worker.child_processes import ChildProcesses
 from windlass.worker.context import LogSink, SharedResources
@@ -86,6 +87,8 @@ class Worker:
             environment=environment or {"PATH": os.defpath},
             output_bytes_max=output_bytes_max,
         )
+        large_values = LargeValues(artifacts, output_bytes_max)
+        self._outputs = large_values.outputs
         self._context = ExecutorContext(
             worker_id=worker_id,
             registry=registry,
@@ -96,7 +99,7 @@ class Worker:
             on_finished=self._finished,
             on_started=self._started,
             on_handed_back=self._handed_back,
-            large_values=LargeValues(artifacts, output_bytes_max),
+            large_values=large_values,
             output_bytes_max=output_bytes_max,
             log_sink=log_sink,
             sinks=sinks or {},
@@ -123,6 +126,11 @@ class Worker:
     def running(self) -> int:
         """The number of running attempts."""
         return len(self._executor.running)
+
+    @property
+    def problem(self) -> str | None:
+        """Why this worker takes no tasks at the moment, if something is wrong."""
+        return None if self._outputs is None else self._outputs.problem
 
     async def run(self) -> None:
         """Work until `stop`. A cancel stops without waiting for handlers."""
@@ -177,6 +185,7 @@ class Worker:
         for duty in self._duties:
             duty.cancel()
         self._executor.close()
+        self._close_outputs()
         self._children.kill()
         self._ended.set()
 
@@ -187,9 +196,14 @@ class Worker:
             await self._heartbeat.stop()
         await self._deregister()
         self._executor.close()
+        self._close_outputs()
         await self._children.aclose()
         await self._resources.aclose()
         self._ended.set()
+
+    def _close_outputs(self) -> None:
+        if self._outputs is not None:
+            self._outputs.close()
 
     async def _deregister(self) -> None:
         try:
@@ -200,18 +214,21 @@ class Worker:
     async def _repeat(self, duty: Callable[[], Awaitable[None]]) -> None:
         """Run a duty repeatedly; a failure is logged and followed by a pause."""
         pause = PAUSE_SECONDS_MIN
+        outages = OutageLog(log)
         while True:
             try:
                 await duty()
                 pause = PAUSE_SECONDS_MIN
-            except Exception:
-                log.exception(
-                    "worker %s: background duty failed; retrying in %.1f s", self._worker_id, pause
-                )
+                outages.succeeded()
+            except Exception as error:
+                outages.failed(f"worker {self._worker_id}: background duty failed; retrying", error)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, PAUSE_SECONDS_MAX)
 
     async def _take(self) -> None:
+        if self.problem is not None and self._outputs is not None:
+            # More results could not be stored either.
+            await self._outputs.wait_available()
         free = min(self._concurrency - self.running, REPORTS_MAX - len(self._reports))
         if free <= 0:
             self._has_slot.clear()

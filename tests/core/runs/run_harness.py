@@ -81,6 +81,8 @@ class RunHarness:
         self.registry = RunRegistry(0)
         self.registry.rules["flow", 1] = flow_rules
         self.now = T0
+        # How far the wall clock is ahead of `now`.
+        self.ahead = 0
         self.commands: list[Command] = []
         self.timers: list[RunTimer] = []
         self.rows: dict[str, RunRow] = {}
@@ -97,7 +99,9 @@ class RunHarness:
     ) -> list[Command]:
         """Decide on a message, and confirm or refuse triggered jobs at once."""
         changes = Changes()
-        made = decide(self.registry, message, self.now, changes, context=context)
+        made = decide(
+            self.registry, message, self.now, changes, context, wall=self.now + self.ahead
+        )
         self._record(changes)
         self.commands += made
         for command in made:

@@ -12,7 +12,7 @@ from windlass.core.runs import scheduling
 from windlass.core.runs.commands import MakeJob
 from windlass.core.runs.cron import Schedule, fire_time
 from windlass.core.runs.decide import ScheduleContext
-from windlass.core.runs.messages import RunRequested, ScheduleChanged
+from windlass.core.runs.messages import RunDue, RunRequested, RunWait, ScheduleChanged
 from windlass.core.runs.rows import ScheduleRow
 from windlass.core.runs.rules import CatchUp, RunRetry
 from windlass.core.runs.scheduling import Span, backfilled, newest_runs, slots_in
@@ -668,3 +668,41 @@ def test_no_slot_whose_jitter_ends_in_the_window_is_passed_over() -> None:
     started = {command.scheduled_at for command in harness.commands if isinstance(command, MakeJob)}
     assert {at for at in slots if 0 <= late[at] <= 3_600} <= started
     assert started.isdisjoint(at for at in slots if late[at] > 3_600)
+
+
+def test_slot_fires_by_the_wall_clock_and_is_recorded_by_the_time_that_never_steps() -> None:
+    harness = scheduled(catch_up=CatchUp.ALL)
+    due = RunDue("flow", run_id(1), RunWait.START)
+    harness.decide(due)
+    before = slots_run(harness)
+    harness.ahead = MINUTE
+
+    harness.decide(due)
+
+    assert (before, slots_run(harness)) == ([], [1])
+    assert harness.rows[run_id(1)].state_at == T0
+    assert harness.timers[-1].due_at == T0 + 2 * MINUTE
+
+
+def test_start_that_a_caller_named_follows_the_wall_clock_and_one_at_once_does_not() -> None:
+    harness = RunHarness(rules())
+    harness.ahead = -60 * MINUTE
+    harness.submit()
+    at_once = harness.states()
+
+    harness.submit(scheduled_at=T0)
+
+    assert at_once == ["container_creating"]
+    assert harness.states() == ["container_creating", "pre_run"]
+
+
+def test_bounds_of_a_run_do_not_follow_the_wall_clock() -> None:
+    harness = RunHarness(rules(max_allowed_run_seconds=600.0))
+    job_id = harness.submit()
+    harness.start(job_id)
+    [bound] = [timer for timer in harness.timers if timer.kind is RunWait.LIMIT]
+    harness.ahead = 60 * MINUTE
+
+    harness.decide(bound.message())
+
+    assert harness.states() == ["running"]

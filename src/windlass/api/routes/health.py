@@ -9,6 +9,7 @@ from windlass.api.policy import Policy
 from windlass.api.requests import reject_query
 from windlass.api.routes.workers import worker_views
 from windlass.api.state import ApiState
+from windlass.api.write_probe import WriteProbe, unavailable
 from windlass.core.errors import BrokerUnavailable, StoreUnavailable
 from windlass.ports.store.leases import Ownership
 from windlass.ports.store.workflows import WorkflowFilter
@@ -23,6 +24,7 @@ class HealthRoutes:
 
     def __init__(self, state: ApiState) -> None:
         self._state = state
+        self._probe = WriteProbe(state.store, state.broker, state.clock)
 
     async def live(self, request: Request) -> Response:
         """Answer that the process is running."""
@@ -30,29 +32,25 @@ class HealthRoutes:
         return json_response(HealthView("ok", self._state.version))
 
     async def ready(self, request: Request) -> Response:
-        """Answer whether this process can serve: submits are durable before an engine sees them."""
+        """Answer whether this process can serve: whether what requests store and send is accepted."""
         reject_query(request)
-        try:
-            await self._read_database()
-            problems = self._process_problems()
-        except StoreUnavailable as error:
-            problems = [_unavailable("database", error)]
+        problems = [*self._process_problems(), *await self._probe.problems()]
         return json_response(self._view(problems), 503 if problems else 200)
 
     async def health(self, request: Request) -> Response:
         """Show the state of all processes of the deployment: shards, engines and workers."""
         reject_query(request)
-        problems = self._process_problems()
+        problems = [*self._process_problems(), *self._state.worker_problems()]
         engines = EnginesView([], [], [])
         workers: list[WorkerView] = []
         try:
             engines = self._engines(await self._read_database())
         except StoreUnavailable as error:
-            problems.append(_unavailable("database", error))
+            problems.append(unavailable("database", error))
         try:
             workers = await worker_views(self._state)
         except BrokerUnavailable as error:
-            problems.append(_unavailable("broker", error))
+            problems.append(unavailable("broker", error))
         return json_response(self._view([*problems, *engines.problems], engines, workers))
 
     def _view(
@@ -90,10 +88,6 @@ class HealthRoutes:
         return problems
 
 
-def _unavailable(what: str, error: Exception) -> str:
-    return f"the {what} is unavailable: {error}"
-
-
 def routes(state: ApiState) -> list[Route]:
     """Return the routes of probes."""
     handlers = HealthRoutes(state)
@@ -103,7 +97,7 @@ def routes(state: ApiState) -> list[Route]:
             responses={200: HealthView}, errors=(422,),
         )),
         route("GET", "/readyz", handlers.ready, Operation(
-            policy=Policy.PUBLIC, tag=TAG, summary="Check that this process reaches its database and is not stopping",
+            policy=Policy.PUBLIC, tag=TAG, summary="Check that this process can store and send, and is not stopping",
             responses={200: HealthView, 503: HealthView}, errors=(422,),
         )),
         route("GET", "/health", handlers.health, Operation(

@@ -57,7 +57,7 @@ class HookRoutes:
         names = (ID_HEADER, TIMESTAMP_HEADER, SIGNATURE_HEADER)
         headers = {name: header(request, name.encode()) or "" for name in names}
         try:
-            webhook_id = verify(signing_key, headers, body, self._state.clock.now() / MICROSECONDS)
+            webhook_id = verify(signing_key, headers, body, self._state.clock.wall() / MICROSECONDS)
         except SignatureInvalid as error:
             raise HttpProblem(401, "unsigned", str(error)) from None
         submit = SubmitRequest(

@@ -82,7 +82,7 @@ class ScheduleRoutes:
             self._state.control.plan,
             limit=query.limit,
             cursor=given(query.cursor),
-            now=self._state.clock.now(),
+            now=self._state.clock.wall(),
         )
         return json_response(page)
 
@@ -97,7 +97,7 @@ class ScheduleRoutes:
         row = await self._row(request)
         schedule = await schedule_of(self._state.control.plan, row)
         return json_response(
-            next_slots_view(row.workflow_id, schedule, self._state.clock.now(), query.count)
+            next_slots_view(row.workflow_id, schedule, self._state.clock.wall(), query.count)
         )
 
     async def pause(self, request: Request) -> Response:
@@ -160,7 +160,7 @@ class ScheduleRoutes:
 
     async def _view(self, row: ScheduleRow) -> ScheduleView:
         schedule = await schedule_of(self._state.control.plan, row)
-        return schedule_view(row, schedule, self._state.clock.now())
+        return schedule_view(row, schedule, self._state.clock.wall())
 
 
 def routes(state: ApiState) -> list[Route]:

@@ -73,7 +73,7 @@ class WorkflowRoutes:
         reject_query(request)
         definition, warnings = await self._read(request)
         encoded = definition_json(definition)
-        now = self._state.clock.now()
+        now = self._state.clock.wall()
         workflows = self._state.store.workflows
         warnings += await deployment_warnings(definition, workflows, self._state.control.plan, now)
         stored = await workflows.put(definition.workflow_id, encoded, digest(encoded), now)
@@ -95,7 +95,7 @@ class WorkflowRoutes:
             definition,
             self._state.store.workflows,
             self._state.control.plan,
-            self._state.clock.now(),
+            self._state.clock.wall(),
         )
         warnings = [warning_view(problem) for problem in found]
         return json_response(
@@ -175,7 +175,7 @@ class WorkflowRoutes:
         query = read_query(request, DeleteQuery)
         workflow_id = path_id(request, "workflow_id")
         await self._state.store.workflows.delete(
-            workflow_id, self._state.clock.now(), force=query.force == "true"
+            workflow_id, self._state.clock.wall(), force=query.force == "true"
         )
         return Response(status_code=204)
 
@@ -187,7 +187,7 @@ class WorkflowRoutes:
         targets = _alias_targets(await read_json(request, _alias))
         stored = await self._state.store.workflows.get(workflow_id)
         await self._state.store.workflows.put_alias(
-            workflow_id, alias, targets, self._state.clock.now()
+            workflow_id, alias, targets, self._state.clock.wall()
         )
         return json_response(workflow_view(stored, await self._aliases(stored)))
 
@@ -199,7 +199,9 @@ class WorkflowRoutes:
         await self._state.store.workflows.get(workflow_id)
         if alias not in await self._state.store.workflows.aliases(workflow_id):
             raise NotFound(f"workflow {workflow_id} has no alias {alias!r}")
-        await self._state.store.workflows.put_alias(workflow_id, alias, (), self._state.clock.now())
+        await self._state.store.workflows.put_alias(
+            workflow_id, alias, (), self._state.clock.wall()
+        )
         return Response(status_code=204)
 
     async def _aliases(self, stored: StoredWorkflow) -> Mapping[str, Sequence[AliasTarget]]:

@@ -15,7 +15,12 @@ from windlass.cli.follow import follow_job
 from windlass.cli.http_server import run_server
 from windlass.cli.options import DATABASE, HOST, IMPORTS, PORT
 from windlass.cli.process_log import log_to_stderr
-from windlass.cli.runner import run_async, run_until_stopped, stop_signals
+from windlass.cli.runner import (
+    run_async,
+    run_until_stopped,
+    start_until_stopped,
+    stop_signals,
+)
 from windlass.cli.server_address import local_url
 from windlass.cli.user_code import import_modules, reimport_modules, user_modules, without_bytecode
 from windlass.cli.workflow_folder import Deployer, FileVersion, file_version
@@ -70,7 +75,11 @@ async def develop(
 ) -> None:
     """Serve and apply changes of the directory until a signal."""
     with stop_signals() as stop:
-        async with run_server(settings, deployer.deploy_changes) as (server, url):
+        starting = run_server(settings, deployer.deploy_changes)
+        async with start_until_stopped(stop, starting) as started:
+            if started is None:
+                return
+            server, url = started
             if workflow_id is not None:
                 await run_until_stopped(stop, _run_job(url, workflow_id))
             if not stop.is_set():

@@ -6,7 +6,7 @@ import click
 
 from windlass.cli.options import DATABASE, IMPORTS
 from windlass.cli.process_log import log_to_stderr
-from windlass.cli.runner import run_async, stop_signals
+from windlass.cli.runner import run_async, start_until_stopped, stop_signals
 from windlass.cli.user_code import import_modules
 from windlass.process import Roles, open_process, require_shared
 from windlass.settings import Settings
@@ -38,7 +38,9 @@ async def run_process(settings: Settings, roles: Roles) -> None:
     require_shared(settings)
     names = [name for name, is_on in (("engine", roles.engine), ("worker", roles.worker)) if is_on]
     with stop_signals() as stop:
-        async with open_process(settings, roles) as process:
+        async with start_until_stopped(stop, open_process(settings, roles)) as process:
+            if process is None:
+                return
             click.echo(f"Windlass {' and '.join(names)} {process.name} is ready")
             await stop.wait()
             click.echo("stopping", err=True)

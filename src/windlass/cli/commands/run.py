@@ -1,5 +1,7 @@
 """`windlass run`: runs a workflow in this process until it finishes."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import click
@@ -12,7 +14,12 @@ from windlass.cli.options import DATABASE, FILE, IMPORTS, INPUT_FILE, INPUT_PAIR
 from windlass.cli.output.display import open_display, show_events
 from windlass.cli.output.progress import JobProgress
 from windlass.cli.output.results import print_result, unfinished_document
-from windlass.cli.runner import run_async, run_until_stopped, stop_signals
+from windlass.cli.runner import (
+    run_async,
+    run_until_stopped,
+    start_until_stopped,
+    stop_signals,
+)
 from windlass.cli.user_code import import_modules
 from windlass.core.errors import DefinitionInvalid, InputInvalid
 from windlass.core.jobs import JobRecord
@@ -42,6 +49,8 @@ class RunOutcome(Struct, frozen=True):
 
     job_id: str | None = None
     result: JobResult | None = None
+    # Whether the command was not interrupted before the job was known.
+    has_started: bool = True
 
 
 @click.command()
@@ -113,8 +122,10 @@ def _read_definition(file: Path, settings: Settings) -> tuple[str, Raw]:
 async def run_job(settings: Settings, request: RunOptions) -> RunOutcome:
     """Run the job until it finishes or a signal arrives."""
     with stop_signals() as stop:
-        async with open_embedded(settings, only_new_jobs=True) as embedded:
-            job = await _start_job(embedded, request)
+        async with start_until_stopped(stop, _started_job(settings, request)) as started:
+            if started is None:
+                return RunOutcome(has_started=False)
+            embedded, job = started
             if job is None:
                 return RunOutcome()
             job_id = job.spec.job_id
@@ -130,6 +141,15 @@ async def run_job(settings: Settings, request: RunOptions) -> RunOutcome:
             if not has_finished:
                 return RunOutcome(job_id)
             return RunOutcome(job_id, await embedded.result(job_id))
+
+
+@asynccontextmanager
+async def _started_job(
+    settings: Settings, request: RunOptions
+) -> AsyncGenerator[tuple[Embedded, JobRecord | None]]:
+    """Start the engine and the job; the job is None if there is none to resume."""
+    async with open_embedded(settings, only_new_jobs=True) as embedded:
+        yield embedded, await _start_job(embedded, request)
 
 
 async def _start_job(embedded: Embedded, request: RunOptions) -> JobRecord | None:
@@ -148,6 +168,13 @@ def print_outcome(request: RunOptions, outcome: RunOutcome) -> int:
     if result is not None:
         job = job_view(result.job, result.result_data, result.nodes)
         return print_result(job, as_json=request.as_json)
+    if not outcome.has_started:
+        click.echo(
+            "interrupted during the start; if the job was stored already, "
+            f"`windlass run {request.file} --resume` continues it",
+            err=True,
+        )
+        return INTERRUPTED
     if outcome.job_id is None:
         click.echo(f"no unfinished job of {request.workflow_id} to resume", err=True)
         return INVALID

@@ -7,7 +7,7 @@ import click
 from windlass.cli.http_server import run_server
 from windlass.cli.options import DATABASE, HOST, IMPORTS, PORT
 from windlass.cli.process_log import log_to_stderr
-from windlass.cli.runner import run_async, stop_signals
+from windlass.cli.runner import run_async, start_until_stopped, stop_signals
 from windlass.cli.user_code import import_modules
 from windlass.process import Roles
 from windlass.settings import Settings
@@ -64,7 +64,10 @@ def server_flags(
 async def serve(settings: Settings, roles: Roles) -> None:
     """Serve until a signal."""
     with stop_signals() as stop:
-        async with run_server(settings, roles=roles) as (_, url):
+        async with start_until_stopped(stop, run_server(settings, roles=roles)) as started:
+            if started is None:
+                return
+            _, url = started
             click.echo(f"Windlass is listening on {url}")
             await stop.wait()
             click.echo("stopping", err=True)

@@ -5,7 +5,7 @@ from msgspec import Struct
 from windlass.core.events import Event
 from windlass.core.ids import JobId, RunId, WorkflowId
 from windlass.core.jobs import JobSpec
-from windlass.core.runs.messages import Container, RunDue, RunWait
+from windlass.core.runs.messages import WALL_WAITS, Container, RunDue, RunWait
 from windlass.core.runs.rows import DeliveryRow, RunRow
 
 # The run id under which the events of a schedule are stored.
@@ -27,6 +27,11 @@ class RunTimer(Struct, frozen=True, gc=False):
     workflow_id: WorkflowId
     run_id: RunId
     kind: RunWait
+
+    @property
+    def follows_wall_clock(self) -> bool:
+        """Whether the instant is one of the wall clock, and not the end of a duration."""
+        return self.kind in WALL_WAITS
 
     def message(self) -> RunDue:
         """Return what is sent when the timer fires."""

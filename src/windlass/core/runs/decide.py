@@ -52,9 +52,14 @@ def decide(
     now: int,
     changes: Changes,
     context: ScheduleContext = NO_CONTEXT,
+    *,
+    wall: int | None = None,
 ) -> list[Command]:
-    """Add the consequences of a message to the batch's changes, and return the commands for jobs."""
-    turn = RunTurn(registry, changes, now)
+    """Add the consequences of a message to the batch's changes, and return the commands for jobs.
+
+    `now` never steps; `wall` is the wall clock, if it may differ.
+    """
+    turn = RunTurn(registry, changes, now, wall)
     match message:
         case JobArrived():
             _admit(turn, message)
@@ -114,7 +119,7 @@ def _wake(turn: RunTurn, run: Run, kind: RunWait) -> None:
     elif kind is RunWait.LIMIT:
         execution.exceed_limit(turn, run)
     elif run.detail.due_kind is kind and run.detail.due_at is not None:
-        if turn.now < run.detail.due_at:
+        if turn.now_of(kind) < run.detail.due_at:
             # The timer was never stored, or the clock was set back: the recorded instant counts.
             turn.set_timer(run, run.detail.due_at, kind)
         else:
@@ -148,7 +153,7 @@ def _admit(turn: RunTurn, message: JobArrived) -> None:
     if turn.registry.is_known(run.id):
         return
     turn.registry.add(run)
-    if run.scheduled_at > turn.now:
+    if message.scheduled_at is not None and message.scheduled_at > turn.wall:
         turn.set_timer(run, run.scheduled_at, RunWait.START)
         turn.save(run)
     else:

@@ -26,6 +26,10 @@ class RunWait(StrEnum):
     LIMIT = "run_limit"
 
 
+# Waits for instants of the wall clock. All others end after a duration.
+WALL_WAITS = frozenset({RunWait.START})
+
+
 # Messages
 
 

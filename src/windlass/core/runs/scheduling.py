@@ -241,14 +241,14 @@ def fire(turn: RunTurn, run: Run) -> None:
         _handle_slot(turn, run, schedule, rules)
         _plan_next(turn, workflow, schedule, workflow.schedule.slot_at)
         following = workflow.planned
-        if following is None or (following.detail.due_at or 0) > turn.now:
+        if following is None or (following.detail.due_at or 0) > turn.wall:
             return
         run = following
 
 
 def _handle_slot(turn: RunTurn, run: Run, schedule: Schedule, rules: RunRules) -> None:
     workflow = turn.registry.workflow(run.workflow_id)
-    now = turn.now / MICROSECONDS
+    now = turn.wall / MICROSECONDS
     slot = run.scheduled_at / MICROSECONDS
     policy = rules.constraints.catch_up
     window = rules.constraints.catch_up_window_seconds
@@ -281,7 +281,7 @@ def _is_caught_up(policy: CatchUp, window: float, late: float, *, is_newest: boo
 def _pass_over(turn: RunTurn, run: Run, schedule: Schedule, rules: RunRules) -> None:
     """Pass over the slots after a missed one that are missed as well, and record all of them."""
     workflow = turn.registry.workflow(run.workflow_id)
-    now = turn.now / MICROSECONDS
+    now = turn.wall / MICROSECONDS
     policy = rules.constraints.catch_up
     late_max = LATE_SECONDS
     newest: float | None = None
@@ -390,7 +390,7 @@ def _fire_due(turn: RunTurn, workflow: WorkflowRuns) -> None:
     """Let the schedule handle the slots that are due, so that no other rule runs them."""
     for _ in range(BACKFILL_MAX):
         planned = workflow.planned
-        if planned is None or planned.detail.due_at is None or planned.detail.due_at > turn.now:
+        if planned is None or planned.detail.due_at is None or planned.detail.due_at > turn.wall:
             return
         fire(turn, planned)
 

@@ -14,7 +14,7 @@ from windlass.core.ids import RunId, WorkflowId
 from windlass.core.instants import MICROSECONDS
 from windlass.core.runs.changes import NO_RUN, RunChanges, ScheduleMark
 from windlass.core.runs.commands import Command
-from windlass.core.runs.messages import RunWait
+from windlass.core.runs.messages import WALL_WAITS, RunWait
 from windlass.core.runs.registry import Run, RunRegistry, WorkflowRuns
 from windlass.core.runs.rows import Transition, Violation
 from windlass.core.runs.states import RunState, transition
@@ -27,12 +27,25 @@ VIOLATIONS_MAX = 100
 class RunTurn:
     """The consequences of one message, written into the batch's changes."""
 
-    __slots__ = ("_changed", "changes", "commands", "freed", "now", "registry", "run_changes")
+    __slots__ = (
+        "_changed",
+        "changes",
+        "commands",
+        "freed",
+        "now",
+        "registry",
+        "run_changes",
+        "wall",
+    )
 
-    def __init__(self, registry: RunRegistry, changes: Changes, now: int) -> None:
+    def __init__(
+        self, registry: RunRegistry, changes: Changes, now: int, wall: int | None = None
+    ) -> None:
         self.registry = registry
         self.changes = changes
         self.now = now
+        # The wall clock, for slots and starts that a caller named; `now` never steps.
+        self.wall = now if wall is None else wall
         # What jobs are to do, in the same commit.
         self.commands: list[Command] = []
         # Workflows in which waiting runs may start, because room became free or a run ended.
@@ -149,8 +162,12 @@ class RunTurn:
 
     def set_timer_after(self, run: Run, seconds: float, kind: RunWait) -> None:
         """Have the run woken after a delay, and its row written."""
-        self.set_timer(run, self.now + round(seconds * MICROSECONDS), kind)
+        self.set_timer(run, self.now_of(kind) + round(seconds * MICROSECONDS), kind)
         self.save(run)
+
+    def now_of(self, kind: RunWait) -> int:
+        """Return the time by which a timer is due."""
+        return self.wall if kind in WALL_WAITS else self.now
 
     def clear_timer(self, run: Run) -> None:
         """Stop waiting for a timer."""

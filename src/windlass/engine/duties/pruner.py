@@ -6,7 +6,7 @@ from windlass.ports.store import Store
 
 PRUNE_EVERY_SECONDS = 600.0
 PRUNE_JOBS_MAX = 100
-# Batches of one call; the rest waits for the next, so that a long history does not block the writer for long.
+# Batches of one call. The next one follows at once: retention keeps up with every rate at which jobs end.
 PRUNE_BATCHES_MAX = 1_000
 # Other writers run between two batches.
 PAUSE_SECONDS = 0.01
@@ -24,17 +24,15 @@ class Pruner:
         self._clock = clock
         self._retention_days = retention_days
 
-    async def prune(self) -> int:
-        """Delete what is old enough; return the number of jobs."""
+    async def prune(self) -> bool:
+        """Delete what is old enough, up to a bound; return whether there may be more."""
         before = self._clock.now() - round(self._retention_days * _DAY_MICROSECONDS)
-        total = 0
         for _ in range(PRUNE_BATCHES_MAX):
             deleted = await self._store.jobs.prune(before, PRUNE_JOBS_MAX)
             if deleted:
                 # After the rows: a job that is retried at the same time keeps its artifacts.
                 await self._artifacts.remove(deleted)
-            total += len(deleted)
             if len(deleted) < PRUNE_JOBS_MAX:
-                break
+                return False
             await self._clock.sleep(PAUSE_SECONDS)
-        return total
+        return True

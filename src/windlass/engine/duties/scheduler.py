@@ -46,7 +46,7 @@ class Scheduler:
                 await self._broker.send(request.shard, [requested(request)])
 
     async def _find_changes(self, shards: Mapping[int, Shard]) -> None:
-        since = self._clock.now() - round(OVERLAP_SECONDS * MICROSECONDS)
+        since = self._clock.wall() - round(OVERLAP_SECONDS * MICROSECONDS)
         after = ""
         while True:
             page = await self._store.runs.changed_schedules(since, SCHEDULES_PAGE, after)

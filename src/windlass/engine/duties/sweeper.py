@@ -62,13 +62,12 @@ class Sweeper:
             self._comparisons = COMPARISONS
         now = self._clock.now()
         if self._comparisons:
-            # All tasks: their times say little after the clock was set.
-            await self._find_lost_tasks(math.inf, overdue_before=now)
+            await self._find_lost_tasks(math.inf, overdue_after=0)
             self._comparisons -= 1
         elif now - self._asked_at >= self._in_flight_check:
             self._asked_at = now
             before = now - self._in_flight_check
-            await self._find_lost_tasks(before, overdue_before=before)
+            await self._find_lost_tasks(before, overdue_after=self._in_flight_check)
 
     async def _find_rows(self) -> None:
         shard = self._shard
@@ -110,11 +109,15 @@ class Sweeper:
             await self._broker.cancel(outdated)
         return True
 
-    async def _find_lost_tasks(self, dispatched_before: float, *, overdue_before: int) -> None:
+    async def _find_lost_tasks(self, dispatched_before: float, *, overdue_after: int) -> None:
         """Publish again what the broker does not know twice in a row: the first time its result may be under way.
 
-        The message of a timer that is overdue was lost, and is sent again.
+        The message of a timer that is overdue for so long was lost, and is sent again.
         """
+        clock = self._clock
+        overdue_before, overdue_before_wall = (
+            at - overdue_after for at in (clock.now(), clock.wall())
+        )
         places: dict[str, Place] = {}
         overdue: list[Message] = []
         ahead = self._shard.ahead()
@@ -139,7 +142,11 @@ class Sweeper:
                 if timer.due_at < overdue_before
             ]
         runs_ahead = self._shard.runs_ahead()
-        due = [timer for timer in self._shard.runs.timers() if timer.due_at < overdue_before]
+        due = [
+            timer
+            for timer in self._shard.runs.timers()
+            if timer.due_at < (overdue_before_wall if timer.follows_wall_clock else overdue_before)
+        ]
         overdue += [timer.message() for timer in due if timer.run_id not in runs_ahead]
         if overdue:
             await self._broker.send(self._shard.number, overdue)

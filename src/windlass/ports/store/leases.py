@@ -70,8 +70,11 @@ class LeaseStore(Protocol):
 
     async def renew(
         self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
-    ) -> Ownership:
-        """Report that an engine is alive and renew those of its leases (shard -> epoch) that are still its own."""
+    ) -> Mapping[int, int]:
+        """Report that an engine is alive, and renew and return those of its leases (shard -> epoch) that are its own.
+
+        One round trip: what is known late may be known too late.
+        """
         ...
 
     async def release(self, shard: int, epoch: int) -> None:
@@ -84,6 +87,10 @@ class LeaseStore(Protocol):
 
     async def ownership(self) -> Ownership:
         """Return the current owners of the shards and the engines that are alive."""
+        ...
+
+    async def probe(self, now: int) -> None:
+        """Write something. CommitUnknown or StoreUnavailable if the database accepts no writes."""
         ...
 
     async def engines(self) -> Sequence[EngineRow]:

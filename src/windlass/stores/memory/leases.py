@@ -38,14 +38,16 @@ class MemoryLeases:
 
     async def renew(
         self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
-    ) -> Ownership:
+    ) -> Mapping[int, int]:
         self._tables.check_open()
         expires_at = self._tables.clock.now() + round(ttl_seconds * MICROSECONDS)
         self._engines[engine.owner] = (engine, expires_at)
+        renewed: dict[int, int] = {}
         for shard, epoch in leases.items():
             if self._owners.get(shard) == engine.owner and self._epochs.get(shard) == epoch:
                 self._expiries[shard] = expires_at
-        return await self.ownership()
+                renewed[shard] = epoch
+        return renewed
 
     async def release(self, shard: int, epoch: int) -> None:
         self._tables.check_open()
@@ -78,6 +80,9 @@ class MemoryLeases:
         if self._deployment is None:
             self._deployment = deployment
         return self._deployment
+
+    async def probe(self, now: int) -> None:
+        self._tables.check_open()
 
     async def deregister(self, owner: str) -> None:
         self._tables.check_open()

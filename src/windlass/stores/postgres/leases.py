@@ -30,8 +30,8 @@ class PostgresLeases:
 
     async def renew(
         self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
-    ) -> Ownership:
-        await self._database.write_lease(
+    ) -> Mapping[int, int]:
+        rows = await self._database.write_lease(
             "lease_renew",
             owner=engine.owner,
             worker_timeout_seconds=engine.worker_timeout_seconds,
@@ -39,7 +39,7 @@ class PostgresLeases:
             epochs=list(leases.values()),
             ttl_seconds=ttl_seconds,
         )
-        return await self._database.query(self._ownership, for_leases=True)
+        return {row[0]: row[1] for row in rows}
 
     async def release(self, shard: int, epoch: int) -> None:
         await self._database.write_lease("lease_release", shard=shard, epoch=epoch)
@@ -58,6 +58,9 @@ class PostgresLeases:
         await self._database.write("deployment_put", **structs.asdict(deployment))
         [row] = await self._database.rows("deployment_get")
         return Deployment(*row)
+
+    async def probe(self, now: int) -> None:
+        await self._database.write("write_probe", now=now)
 
     async def deregister(self, owner: str) -> None:
         await self._database.write_lease("engine_delete", owner=owner)

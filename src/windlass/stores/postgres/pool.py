@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from windlass.core.errors import CommitUnknown, StoreUnavailable
+from windlass.core.errors import CommitUnknown, StoreUnavailable, StoreUnusable
 from windlass.core.redaction import redact_url
 
 # Reserved for leases, so that an engine can renew them while all other connections are busy.
@@ -46,6 +46,8 @@ _LOST = (
 )
 # The server ended the connection, or does not accept connections yet.
 _SHUTTING_DOWN = frozenset({"57P01", "57P02", "57P03"})
+# The database or the role is read-only, lacks tables or rights, or the data is damaged: no retry helps.
+_UNUSABLE = frozenset({"25006", "42501", "42P01", "42883", "XX001", "XX002"})
 _FAILURES = (*_LOST, asyncpg.PostgresError)
 
 T = TypeVar("T")
@@ -220,6 +222,8 @@ class PostgresPool:
                 try:
                     return await operation(session)
                 except _FAILURES as error:
+                    if _code(error) in _UNUSABLE:
+                        raise StoreUnusable(self._message("cannot write to", error)) from error
                     if attempt == CONFLICT_ATTEMPTS or _code(error) not in CONFLICTS:
                         raise CommitUnknown(self._message("cannot write to", error)) from error
                 await asyncio.sleep(CONFLICT_WAIT_SECONDS * attempt)

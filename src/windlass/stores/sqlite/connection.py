@@ -7,11 +7,22 @@ from typing import Any, Protocol, cast
 
 import apsw
 
+from windlass.core.errors import StoreUnusable
+
 BUSY_TIMEOUT_MS = 10_000
 # The write-ahead log is created with this size and then overwritten, so that flushes do not grow the file (ADR 4).
 CHECKPOINT_PAGES = 1_000
 # Prepared statements that are cached: enough for all, including bulk statements in all their sizes.
 STATEMENTS_MAX = 256
+
+# Errors that stay until someone repairs the file or its permissions.
+UNUSABLE = (
+    apsw.ReadOnlyError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.CantOpenError,
+    apsw.PermissionsError,
+)
 
 _CACHE_KIB = 65_536
 _LOG_FRAME_BYTES = 4_120
@@ -36,6 +47,8 @@ class Connection(Protocol):
 
     def status(self, op: int, /) -> tuple[int, int]: ...
 
+    def readonly(self, name: str, /) -> bool: ...
+
     @property
     def in_transaction(self) -> bool: ...
 
@@ -54,6 +67,14 @@ def connect(path: str, *, synchronous: str = "full", read_only: bool = False) ->
         connection.execute(f"pragma wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"pragma cache_size = -{_CACHE_KIB}")
     return connection
+
+
+def unusable(path: str, error: object) -> StoreUnusable:
+    """Return the error of a database that no retry can use."""
+    return StoreUnusable(
+        f"cannot use the database {path}: {error}; make it writable or restore it from a backup, "
+        "or select another database"
+    )
 
 
 def grow_log(log: Path) -> None:

@@ -14,7 +14,13 @@ from windlass.stores.database import Row
 from windlass.stores.queries import SQLITE, Query, queries
 from windlass.stores.rows import encoded_text
 from windlass.stores.sqlite.bulk_statement import BulkStatement
-from windlass.stores.sqlite.connection import Connection, Rows, connect
+from windlass.stores.sqlite.connection import (
+    UNUSABLE,
+    Connection,
+    Rows,
+    connect,
+    unusable,
+)
 from windlass.stores.sqlite.writer import SqliteWriter
 
 READERS_MAX = 2
@@ -100,6 +106,9 @@ class SqliteStatements:
 
     async def query(self, operation: Callable[[Connection], T]) -> T:
         """Run an operation that only reads, on a reader's thread. StoreUnavailable."""
+        if self._writer is not None:
+            # A new connection of a reader would open other files than the writer has.
+            self._writer.check_files()
         return await asyncio.get_running_loop().run_in_executor(
             self._readers, self._with_reader, operation
         )
@@ -111,6 +120,8 @@ class SqliteStatements:
                 connection = self._local.connection = connect(self._path, read_only=True)
                 self._connections.append(connection)
             return operation(connection)
+        except UNUSABLE as error:
+            raise unusable(self._path, error) from error
         except apsw.SQLError as error:
             hint = "if an older version created it, run `windlass db migrate`"
             raise StoreUnavailable(

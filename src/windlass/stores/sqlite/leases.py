@@ -36,11 +36,11 @@ class SqliteLeases:
 
     async def renew(
         self, engine: EngineRow, leases: Mapping[int, int], ttl_seconds: float
-    ) -> Ownership:
+    ) -> Mapping[int, int]:
         now = self._database.now()
         expires_at = _expiry(now, ttl_seconds)
 
-        def renew(connection: Connection) -> Ownership:
+        def renew(connection: Connection) -> Mapping[int, int]:
             self._database.execute(
                 connection,
                 "engine_put",
@@ -49,8 +49,9 @@ class SqliteLeases:
                 worker_timeout_seconds=engine.worker_timeout_seconds,
             )
             self._database.execute(connection, "engine_delete_expired", now=now)
+            renewed: dict[int, int] = {}
             for shard, epoch in leases.items():
-                self._database.execute(
+                row = self._database.execute_first(
                     connection,
                     "lease_renew",
                     shard=shard,
@@ -58,7 +59,9 @@ class SqliteLeases:
                     owner=engine.owner,
                     expires_at=expires_at,
                 )
-            return self._ownership(connection, now)
+                if row is not None:
+                    renewed[shard] = epoch
+            return renewed
 
         return await self._database.transact(renew)
 
@@ -85,6 +88,9 @@ class SqliteLeases:
             return Deployment(*row)
 
         return await self._database.transact(join)
+
+    async def probe(self, now: int) -> None:
+        await self._database.write("write_probe", now=now)
 
     async def deregister(self, owner: str) -> None:
         await self._database.write("engine_delete", owner=owner)

@@ -8,10 +8,16 @@ import apsw
 from windlass.core.changes import Changes
 from windlass.core.errors import StoreUnavailable
 from windlass.ports.clock import Clock
-from windlass.stores.migrator import migrate_sqlite
+from windlass.stores.migrator import migrate_sqlite, require_known_schema
 from windlass.stores.sql.overview import SqlOverview
 from windlass.stores.sqlite.commits import SqliteCommits
-from windlass.stores.sqlite.connection import Connection, connect, grow_log
+from windlass.stores.sqlite.connection import (
+    UNUSABLE,
+    Connection,
+    connect,
+    grow_log,
+    unusable,
+)
 from windlass.stores.sqlite.database import SqliteStatements
 from windlass.stores.sqlite.jobs import SqliteJobs
 from windlass.stores.sqlite.leases import SqliteLeases
@@ -43,30 +49,34 @@ class SqliteStore:
     async def open(
         cls, path: str, clock: Clock, *, synchronous: str = "full", alone: bool = False
     ) -> "SqliteStore":
-        """Open for writing; creates the file and migrates its schema. StoreUnavailable.
+        """Open for writing; creates the file and migrates its schema. StoreUnavailable, StoreUnusable.
 
         A store that is `alone`, the only one that writes to the file, caches the newest versions of workflows.
         """
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            connection = await asyncio.to_thread(connect, path, synchronous=synchronous)
-            await asyncio.to_thread(migrate_sqlite, connection, clock.now())
-            await asyncio.to_thread(grow_log, Path(f"{path}-wal"))
+            # One call: a caller that is cancelled must not close a connection that the thread uses.
+            connection = await asyncio.to_thread(_open, path, synchronous, clock.now())
+        except UNUSABLE as error:
+            raise unusable(path, error) from error
         except (apsw.Error, OSError) as error:
             raise StoreUnavailable(f"cannot use the database {path}: {error}") from error
-        database = SqliteStatements(path, writer=SqliteWriter(connection), clock=clock)
+        database = SqliteStatements(path, writer=SqliteWriter(connection, path), clock=clock)
         return cls(database, connection, WorkflowCache(enabled=alone))
 
     @classmethod
     async def open_reader(cls, path: str) -> "SqliteStore":
-        """Open for reading only. StoreUnavailable when there is no file."""
+        """Open for reading only. StoreUnavailable when there is no file, or its schema is too new."""
         if not await asyncio.to_thread(Path(path).exists):
             raise StoreUnavailable(
                 f"no database at {path}; run a workflow here first, or name another file"
             )
-        return cls(
-            SqliteStatements(path, writer=None, clock=None), None, WorkflowCache(enabled=False)
-        )
+        database = SqliteStatements(path, writer=None, clock=None)
+        try:
+            await database.query(require_known_schema)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database, None, WorkflowCache(enabled=False))
 
     def commit(self, shard: int, epoch: int, changes: Changes) -> "asyncio.Future[None]":
         return self._commits.commit(shard, epoch, changes)
@@ -75,3 +85,19 @@ class SqliteStore:
         await self._database.close()
         if self._connection is not None:
             self._connection.close()
+
+
+def _open(path: str, synchronous: str, now: int) -> Connection:
+    """Return a connection to a migrated database. Raises an apsw.Error, OSError, StoreUnavailable or StoreUnusable."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    connection = connect(path, synchronous=synchronous)
+    try:
+        # SQLite opens a file that it cannot write for reading; even `begin immediate` succeeds then.
+        if connection.readonly("main"):
+            raise unusable(path, "not writable")
+        migrate_sqlite(connection, now)
+        grow_log(Path(f"{path}-wal"))
+    except BaseException:
+        connection.close()
+        raise
+    return connection

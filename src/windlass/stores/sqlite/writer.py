@@ -11,8 +11,15 @@ from typing import Any
 
 import apsw
 
-from windlass.core.errors import CommitUnknown, WindlassError
-from windlass.stores.sqlite.connection import BUSY_TIMEOUT_MS, CHECKPOINT_PAGES, Connection
+from windlass.core.errors import CommitUnknown, StoreUnusable, WindlassError
+from windlass.stores.sqlite.connection import (
+    BUSY_TIMEOUT_MS,
+    CHECKPOINT_PAGES,
+    UNUSABLE,
+    Connection,
+    unusable,
+)
+from windlass.stores.sqlite.file_identity import FileIdentity
 
 # The most operations in one transaction.
 GROUP_MAX = 256
@@ -31,18 +38,22 @@ class SqliteWriter:
     """Runs operations in transactions, in the order of the calls.
 
     An operation that raises a WindlassError changes nothing and does not affect the others of its group. Any other
-    failure fails the whole group as CommitUnknown. Not a Batcher: groups form on a thread, while the one before is
-    written.
+    failure fails the whole group: as StoreUnusable if no retry helps, otherwise as CommitUnknown. Not a Batcher: groups
+    form on a thread, while the one before is written.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, path: str) -> None:
         self._connection = connection
+        self._path = path
+        # The log exists from here on: the connection has written to it, or opened it.
+        self.files = FileIdentity(path)
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._thread = threading.Thread(
             target=self._run, name="windlass-sqlite-writer", daemon=True
         )
         self._loop = asyncio.get_running_loop()
         self._closed = False
+        self._is_rescuing = False
         # Items of the thread that are not done. The loop may use the connection only while there are none.
         self._queued = 0
         # By the monotonic clock.
@@ -63,6 +74,8 @@ class SqliteWriter:
         future: asyncio.Future[Any] = self._loop.create_future()
         if self._closed:
             future.set_exception(CommitUnknown("the store is closed"))
+        elif self.files.has_changed and (refusal := self._refusal()) is not None:
+            future.set_exception(refusal)
         elif not (
             small and self._can_write_inline() and self._write_inline((operation, future, undo))
         ):
@@ -134,7 +147,7 @@ class SqliteWriter:
         try:
             self._connection.execute("begin immediate")
         except apsw.Error as error:
-            return [_unknown(error)] * len(group)
+            return [self._failure(error)] * len(group)
         return self._commit(group)
 
     def _commit(self, group: list[_Item]) -> list[Any]:
@@ -145,10 +158,56 @@ class SqliteWriter:
             for operation, _, undo in group:
                 outcomes.append(_attempt(connection, operation, undo=undo and len(group) > 1))
             connection.execute("commit")
+            # After the commit: nothing is acknowledged that is not in the files that the next process opens.
+            self.files.check()
         except Exception as error:
             _roll_back(connection)
-            return [_unknown(error)] * len(group)
+            if isinstance(error, StoreUnusable):
+                self._rescue()
+            return [self._failure(error)] * len(group)
         return outcomes
+
+    def check_files(self) -> None:
+        """Raise StoreUnusable if the files of the database were deleted or replaced. On the loop."""
+        try:
+            self.files.check_all()
+        except StoreUnusable:
+            if not self._is_rescuing and not self._closed:
+                self._is_rescuing = True
+                rescued: asyncio.Future[None] = self._loop.create_future()
+                # It fails, which no caller waits for.
+                rescued.add_done_callback(lambda future: future.exception())
+                self._enqueue((self._rescue_later, rescued, False))
+            raise
+
+    def _refusal(self) -> StoreUnusable | None:
+        """Return why nothing may be written; None if the files are back."""
+        try:
+            self.check_files()
+        except StoreUnusable as error:
+            return error
+        return None
+
+    def _rescue_later(self, _: Connection) -> None:
+        """Fail: `_commit` then copies the log, outside the transaction."""
+        self.files.check_all()
+
+    def _rescue(self) -> None:
+        """Copy the log into the database if only the log was deleted: the next process then has everything."""
+        if self.files.is_log_gone():
+            self._checkpoint()
+
+    def _failure(self, error: Exception) -> WindlassError:
+        """Return what a failed transaction raises."""
+        failure: WindlassError
+        if isinstance(error, StoreUnusable):
+            return error
+        if isinstance(error, UNUSABLE):
+            failure = unusable(self._path, error)
+        else:
+            failure = CommitUnknown(f"SQLite rejected a transaction: {error}")
+        failure.__cause__ = error
+        return failure
 
     def _on_done(self, group: list[_Item], outcomes: list[Any], done: int) -> None:
         """Resolve the futures of a group, on the loop. The thread is finished with `done` items."""
@@ -192,18 +251,14 @@ def _resolve(future: "asyncio.Future[Any]", outcome: Any) -> None:
         future.set_result(outcome)
 
 
-def _unknown(error: Exception) -> CommitUnknown:
-    unknown = CommitUnknown(f"SQLite rejected a transaction: {error}")
-    unknown.__cause__ = error
-    return unknown
-
-
 def _attempt(connection: Connection, operation: Operation, *, undo: bool) -> Any:
     """Return the result of an operation or its WindlassError, which undoes only this operation."""
     if undo:
         connection.execute("savepoint operation")
     try:
         outcome = operation(connection)
+    except StoreUnusable:
+        raise
     except WindlassError as error:
         # Without a savepoint the operation must not have written before it raised: the transaction is committed.
         if undo:

@@ -30,7 +30,8 @@ with alive as (
     ) order by shard for update
 )
 update shards set expires_at = now() + make_interval(secs => :ttl_seconds)
-  from own where shards.shard = own.shard and shards.epoch = own.epoch;
+  from own where shards.shard = own.shard and shards.epoch = own.epoch
+returning shards.shard, shards.epoch;
 
 -- name: engine_list
 select owner, worker_timeout_seconds from engines where expires_at > now() order by owner;

@@ -14,7 +14,8 @@ select shard, owner, epoch, expires_at from shards order by shard;
 
 -- name: lease_renew
 -- The epoch stays; only a takeover raises it.
-update shards set expires_at = :expires_at where shard = :shard and epoch = :epoch and owner = :owner;
+update shards set expires_at = :expires_at where shard = :shard and epoch = :epoch and owner = :owner
+returning shard;
 
 -- name: engine_put
 insert or replace into engines (owner, expires_at, worker_timeout_seconds)
