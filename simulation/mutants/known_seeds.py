@@ -46,7 +46,8 @@ KNOWN_SEEDS = {
     "an action overrides a veto": 13,
     "a run starts in the room of another without asking its hook": 77,
     "a lost notification of a schedule is not repeated": 10,
-    "a repeated request changes a later round": 168,
+    "an outdated task that kills workers is not cancelled": 3757,
+    "a repeated request changes a later round": 452,
     "tasks are published after a pause without checking the lease": 187,
-    "a job that waits for its retry leaves the memory": 5077,
+    "a job that waits for its retry leaves the memory": 202,
 }
