@@ -9,6 +9,8 @@ const OPEN_MS_MAX = 3_000;
 // On a machine that computes the sum below in the reference time; slower machines get more.
 const LONG_TASK_MS_MAX = 300;
 const REFERENCE_MS = 200;
+// Requests of the page itself are not counted.
+const LOAD_MS = 1_500;
 const REQUESTS_MAX_PER_SECOND = 5;
 
 // Other processes may slow down the machine, so one fast try is enough.
@@ -101,8 +103,7 @@ test("a loop of 100,000 iterations updates its counts with few requests", async 
   const times: number[] = [];
   page.on("request", () => times.push(Date.now()));
   await page.goto(`/jobs/${jobId}?node=each`);
-  await page.waitForTimeout(1_500);
-  const loadedAt = Date.now();
+  const loadedAt = Date.now() + LOAD_MS;
 
   const counts = new Set<string>();
   await expect
@@ -114,21 +115,26 @@ test("a loop of 100,000 iterations updates its counts with few requests", async 
             .filter({ hasText: /^[\d,]+ completed$/ })
             .allTextContents()
         ).join();
-        counts.add(text);
+        if (text !== "") {
+          counts.add(text);
+        }
         return text;
       },
-      { timeout: 120_000, intervals: [500] },
+      { timeout: 120_000, intervals: [200] },
     )
     .toContain("100,000 completed");
 
-  const requestsPerSecond = times.filter((time) => time > loadedAt).length / ((Date.now() - loadedAt) / 1_000);
+  // A fast machine may have ended the loop before the page is loaded.
+  const seconds = Math.max(1, (Date.now() - loadedAt) / 1_000);
+  const requestsPerSecond = times.filter((time) => time > loadedAt).length / seconds;
   const worst = await longest();
   const slower = await slowness(page);
   process.stdout.write(
     `${counts.size} counts seen, ${requestsPerSecond.toFixed(1)} requests/s; longest task ${Math.round(worst)} ms; ` +
       `${slower.toFixed(1)} times the reference\n`,
   );
-  expect(counts.size).toBeGreaterThan(3);
+  // The first one, the last one, and at least one between them.
+  expect(counts.size).toBeGreaterThan(2);
   expect(requestsPerSecond).toBeLessThan(REQUESTS_MAX_PER_SECOND);
   expect(worst).toBeLessThan(LONG_TASK_MS_MAX * slower);
 });
