@@ -14,10 +14,12 @@ from tests.contracts.run_rows import put_runs, run_changes, run_row
 from windlass.clock import SystemClock
 from windlass.core.changes import InFlightEntry
 from windlass.core.errors import CommitUnknown, StoreUnavailable, WorkflowNotFound
+from windlass.core.states import JobStatus
 from windlass.ports.store.jobs import JobFilter, Request
 from windlass.ports.store.workflows import StoredWorkflow
 from windlass.stores.migrator import migrations
 from windlass.stores.queries import SQLITE, queries
+from windlass.stores.rows import job_query
 from windlass.stores.sqlite.store import SqliteStore
 from windlass.stores.sqlite.workflow_cache import WORKFLOWS_MAX, WorkflowCache
 
@@ -425,3 +427,23 @@ async def test_a_page_of_events_is_read_without_the_others(store: SqliteStore, p
     assert "MERGE (UNION ALL)" in plan
     assert not [step for step in plan if "SCAN" in step or "TEMP" in step]
     connection.close()
+
+
+@pytest.mark.parametrize("workflow_id", [None, "flow"])
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.RUNNING])
+async def test_lists_of_rare_jobs_do_not_search_the_history(
+    store: SqliteStore, path: str, status: JobStatus, workflow_id: str | None
+) -> None:
+    name, values = job_query(JobFilter(limit=10, status=status, workflow_id=workflow_id))
+    query = queries(SQLITE)[name]
+    connection = apsw.Connection(path)
+
+    asked = f"explain query plan {query.sql}"
+    plan = [row[3] for row in connection.execute(asked, [values[one] for one in query.parameters])]
+    connection.close()
+
+    index = "jobs_unsuccessful_of_workflow" if workflow_id else "jobs_unsuccessful"
+    if status is JobStatus.RUNNING:
+        assert any("USING INDEX jobs_unfinished" in step for step in plan), plan
+    else:
+        assert [f"SEARCH jobs USING INDEX {index} " in step for step in plan] == [True], plan

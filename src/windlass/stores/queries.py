@@ -15,6 +15,7 @@ the files are loaded. These tokens are replaced:
 - `{in_flight_columns}`: the columns of a node that has no row, from an entry of `events.in_flight`.
 - `{iteration_state_columns}`: the columns of an iteration, with null for its large values.
 - `{greatest}`: the function that returns the largest of its arguments.
+- `{with_index name}`: names the index of the table before it for SQLite, which has no statistics to find it by.
 """
 
 import re
@@ -47,6 +48,8 @@ class Dialect(Struct, frozen=True, eq=False):
     # By the type of their elements.
     lists: Mapping[str, str]
     greatest: str
+    # Names the index of a table; empty for a database that finds it by itself.
+    with_index: str
     # A parameter with its type, where the database cannot infer it.
     typed: str
     # An element of a JSON array, by its place and type.
@@ -61,6 +64,7 @@ SQLITE = Dialect(
         "integers": "in (select value from json_each({}))",
     },
     greatest="max",
+    with_index="indexed by {}",
     typed="{}",
     json_element={str: "entry.value ->> {}", int: "entry.value ->> {}"},
 )
@@ -69,6 +73,7 @@ POSTGRES = Dialect(
     placeholder="${}",
     lists={"texts": "= any ({}::text[])", "integers": "= any ({}::integer[])"},
     greatest="greatest",
+    with_index="",
     typed="{}::{}",
     json_element={str: "entry.value ->> {}", int: "(entry.value ->> {})::bigint"},
 )
@@ -133,6 +138,8 @@ def filled(sql: str, dialect: Dialect) -> str:
 def _replacement(token: str, argument: str | None, dialect: Dialect) -> str:
     if token == "greatest":
         return dialect.greatest
+    if token == "with_index":
+        return dialect.with_index.format(argument)
     if token == "job_filter":
         return " and ".join(_job_conditions(dialect))
     if token == "job_filter_is_unset":

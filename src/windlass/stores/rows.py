@@ -17,6 +17,7 @@ from windlass.core.loop_state import LoopRows, read_progress
 from windlass.core.messages import TaskFinished
 from windlass.core.report_verdict import ReportVerdict
 from windlass.core.runs.changes import RunChanges
+from windlass.core.states import JobStatus
 from windlass.ports.message_codec import decode_message
 from windlass.ports.store.jobs import JobFilter, NodeBrief, StoredResult
 from windlass.ports.store.overview import NodeEvents
@@ -176,10 +177,15 @@ def job_query(wanted: JobFilter) -> tuple[str, dict[str, Any]]:
     if wanted.search is not None:
         values |= {"term": wanted.search, "term_end": wanted.search + AFTER_ANY, "few": SORTED_MAX}
         return "job_search", values
+    name = "job_list"
+    if wanted.status in (JobStatus.PENDING, JobStatus.RUNNING):
+        name = "job_list_unfinished"
+    if wanted.status in (JobStatus.FAILED, JobStatus.CANCELLED):
+        name = "job_list_unsuccessful"
     if wanted.workflow_id is None:
         del values["workflow_id"]
-        return "job_list", values
-    return "job_list_of_workflow", values
+        return name, values
+    return f"{name}_of_workflow", values
 
 
 def in_flight_of(text: str | None) -> tuple[InFlightEntry, ...]:

@@ -26,6 +26,36 @@ select {job_columns}, 0 from jobs
    and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
  order by created_at desc, job_id desc limit :limit;
 
+-- name: job_list_unsuccessful
+-- Few jobs fail or are cancelled, so an index of them costs little, and the list does not search the history for them.
+select {job_columns}, 0 from jobs {with_index jobs_unsuccessful}
+ where status in ('failed', 'cancelled') and status = :status
+   and {job_filter}
+   and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
+ order by created_at desc, job_id desc limit :limit;
+
+-- name: job_list_unsuccessful_of_workflow
+select {job_columns}, 0 from jobs {with_index jobs_unsuccessful_of_workflow}
+ where status in ('failed', 'cancelled') and status = :status and workflow_id = :workflow_id
+   and {job_filter}
+   and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
+ order by created_at desc, job_id desc limit :limit;
+
+-- name: job_list_unfinished
+-- Of the jobs that have not ended, however long ago they began: they are few, and are sorted.
+select {job_columns}, 0 from jobs {with_index jobs_unfinished}
+ where not is_ended
+   and {job_filter}
+   and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
+ order by created_at desc, job_id desc limit :limit;
+
+-- name: job_list_unfinished_of_workflow
+select {job_columns}, 0 from jobs {with_index jobs_unfinished}
+ where not is_ended and workflow_id = :workflow_id
+   and {job_filter}
+   and ((created_at, job_id) < (:before_at, :before_id) or :before_at is null)
+ order by created_at desc, job_id desc limit :limit;
+
 -- name: job_unfinished
 select job_id from jobs where shard = :shard and not is_ended order by created_at, job_id;
 
