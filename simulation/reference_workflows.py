@@ -216,7 +216,15 @@ REFERENCE_CONFIGS = {
 
 # Two engines that take over from each other.
 SHARED_CONFIG = SystemConfig(
-    embedded=False, workers=2, engines=2, shards=2, lease_seconds=3.0, sweep_seconds=2.0, tight=True
+    embedded=False,
+    workers=2,
+    engines=2,
+    shards=2,
+    lease_seconds=3.0,
+    sweep_seconds=2.0,
+    tight=True,
+    # The first engine owns all shards until the second one joins, and then gives one back.
+    join_seconds_max=1.0,
 )
 
 

@@ -101,7 +101,7 @@ async def test_a_process_without_its_database_is_not_ready(
     async def broken(_: object) -> None:
         raise StoreUnavailable("the disk is unavailable")
 
-    monkeypatch.setattr(system.store.workflows, "list", broken)
+    monkeypatch.setattr(system.store.leases, "probe", broken)
 
     assert (await system.client.get("/readyz")).status_code == 503
 

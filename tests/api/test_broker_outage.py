@@ -97,6 +97,16 @@ async def test_calls_that_need_the_broker_answer_503_soon(
     assert time.monotonic() - began < ANSWER_SECONDS_MAX
 
 
+async def test_a_server_is_not_ready_while_the_broker_is_down(system: System) -> None:
+    broker_of(system).is_up.clear()
+    began = time.monotonic()
+
+    response = await system.client.get("/readyz")
+
+    assert (response.status_code, response.json()["status"]) == (503, "degraded")
+    assert time.monotonic() - began < ANSWER_SECONDS_MAX
+
+
 async def test_a_submit_is_accepted_and_runs_when_the_broker_is_back(system: System) -> None:
     broker_of(system).is_up.clear()
     began = time.monotonic()

@@ -6,6 +6,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -496,16 +497,18 @@ async def test_a_page_of_events_is_read_without_the_others(
 async def test_role_without_the_right_to_write_is_refused_for_good(
     store: PostgresStore, url: str, admin: asyncpg.Connection
 ) -> None:
-    await admin.execute("create role reader login password 'reader'")
+    # Roles belong to the server, which tests share.
+    role = f"reader_{uuid4().hex}"
+    await admin.execute(f"create role {role} login password 'reader'")
     try:
-        await admin.execute("grant select on all tables in schema public to reader")
+        await admin.execute(f"grant select on all tables in schema public to {role}")
         parts = urlsplit(url)
-        readable = parts._replace(netloc=f"reader:reader@{parts.hostname}:{parts.port}").geturl()
+        readable = parts._replace(netloc=f"{role}:reader@{parts.hostname}:{parts.port}").geturl()
         other = await PostgresStore.open(readable, SystemClock(), connections_max=2)
 
         with pytest.raises(StoreUnusable, match="permission denied"):
             await other.leases.take(0, "one")
         await other.close()
     finally:
-        await admin.execute("drop owned by reader")
-        await admin.execute("drop role reader")
+        await admin.execute(f"drop owned by {role}")
+        await admin.execute(f"drop role {role}")

@@ -6,6 +6,7 @@ from windlass.core.errors import BrokerUnavailable, CommitUnknown, StoreUnavaila
 from windlass.core.instants import MICROSECONDS
 from windlass.ports.broker import Broker
 from windlass.ports.clock import Clock
+from windlass.ports.prompt_calls import promptly
 from windlass.ports.store import Store
 
 # Requests within this time share one probe.
@@ -51,10 +52,7 @@ class WriteProbe:
 
     async def _probe_broker(self) -> str | None:
         try:
-            async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                await self._broker.deregister(NO_WORKER)
-        except TimeoutError:
-            return _late("broker")
+            await promptly(self._broker.deregister(NO_WORKER))
         except BrokerUnavailable as error:
             return unavailable("broker", error)
         return None
