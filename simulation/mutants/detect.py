@@ -19,7 +19,7 @@ from simulation.mutants.sharing import SHARING_MUTANTS
 
 MUTANTS = (*LOOP_MUTANTS, *SHARING_MUTANTS, *JOB_MUTANTS, *RUN_MUTANTS)
 RUN_SEEDS_MAX = 100
-SEEDS_MAX = 400
+SEEDS_MAX = 800
 # Seeds that are tried before the crash points, which quickly detect what seeds rarely reach.
 SEEDS_FIRST = 100
 # Fewer than the simulator allows: a mutant that makes a loop spin is detected sooner.
