@@ -166,6 +166,21 @@ def test_the_window_of_a_loop_is_halved_and_grows_with_each_success() -> None:
     assert len(harness.dispatched) == 4
 
 
+def test_a_loop_does_not_stand_still_after_the_wall_clock_was_set_back() -> None:
+    harness = limited_loop(1)
+    harness.fail("each", 0, **LIMITED, retry_after_seconds=10.0)
+    harness.fire_retry("each", 0)
+    harness.now -= 3_600 * SECOND
+    harness.reload()
+
+    harness.fail("each", 0, **LIMITED, retry_after_seconds=10.0)
+    harness.fire_retry("each", 0)
+    in_between = harness.dispatched[-1]
+    harness.finish("each", 1)
+
+    assert (in_between, harness.dispatched[-1]) == ("job_each[1]_1", "job_each[0]_3")
+
+
 def test_no_iteration_of_a_rate_limited_loop_fails() -> None:
     harness = limited_loop(2)
     for _ in range(3):

@@ -320,7 +320,7 @@ class Loop:
         """Return the next iteration to dispatch and remove it from the queue; None without room or iterations."""
         if self.in_flight_count >= self.window:
             return None
-        if self.paused_until is not None and now < self.paused_until:
+        if self._is_paused(now):
             return None
         is_sequential = self.plan.mode == "sequential"
         if is_sequential and self._is_one_waiting():
@@ -337,6 +337,19 @@ class Loop:
             self.begun += 1
             return self.begun - 1
         return None
+
+    def _is_paused(self, now: int) -> bool:
+        """Whether the loop waits for a server, which the timer of an iteration ends.
+
+        Without such an iteration, the pause is by the wall clock of an earlier engine and would have no end.
+        """
+        until = self.paused_until
+        if until is None or now >= until:
+            return False
+        return any(
+            (attempt.due_at or 0) >= until and index not in self.queued
+            for index, attempt in self.attempts.items()
+        )
 
     def _is_one_waiting(self) -> bool:
         """Whether an iteration waits for its next attempt, which in sequential mode delays those after it."""

@@ -1,4 +1,4 @@
-"""One heartbeat for all leases of a process: a renewal is one round trip, and whoever needs one shares it."""
+"""One heartbeat for all leases of a process: a renewal is one round trip, and concurrent callers share it."""
 
 import asyncio
 import logging

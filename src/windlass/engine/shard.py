@@ -144,7 +144,7 @@ class Shard:
             raise
         except Exception as error:
             if isinstance(error, StoreUnusable) and not self._has_recovered:
-                # Whoever starts the engine gets the error: waiting for a repair would look like a hang.
+                # The caller that starts the engine gets the error: waiting for a repair would look like a hang.
                 raise
             # After any failure the memory may be wrong. The rows are not.
             self.ready.clear()
